@@ -1,0 +1,11 @@
+"""The course's languages: which there are, which one a learner reads, and every message in it.
+
+A language is a folder with ``language.yaml`` and one gettext catalog a source; nothing in code names one but the source
+language. More folders of languages can be named in ``SHARDWISE_LANGUAGES_PATH`` (separated as in ``PATH``).
+"""
+
+from translations.available import SOURCE, Language, language, languages, preferred
+from translations.translate import Translator, translator
+from translations.wording import CourseError
+
+__all__ = ["SOURCE", "CourseError", "Language", "Translator", "language", "languages", "preferred", "translator"]
