@@ -1,0 +1,142 @@
+"""What every rank of a run is doing, in memory that the runner reads while it happens.
+
+One file a run, one page a rank: where the rank is now, and its latest collectives. Only the rank writes its page, only the
+runner reads it, nobody waits for anybody: an entry costs microseconds.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import time
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+FILE = "heartbeat"
+RING = 64
+TEXT = 128
+
+_STEP = struct.Struct("<q")
+_STATE = struct.Struct(f"<qd{TEXT}s")
+_COUNT = struct.Struct("<q")
+_CALL = struct.Struct(f"<qqIIq{TEXT}s")
+_STATE_AT = _STEP.size
+_COUNT_AT = _STATE_AT + _STATE.size
+_RING_AT = _COUNT_AT + _COUNT.size
+PAGE = _RING_AT + RING * _CALL.size
+
+NOT_STARTED, COMPUTING, WAITING, ENDED = range(4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Now:
+    """Where a rank is: its step (-1 before the first), and the operation it waits in or was in last."""
+
+    state: int
+    since: float
+    step: int
+    operation: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """One call of a collective. In ``stream`` (a group, or a pair that sends and receives) it is number ``number``.
+
+    Calls of one stream and number must agree among ranks in ``content``: the operation with dtype and shape. ``history``
+    also covers every earlier call of the stream.
+    """
+
+    stream: int
+    number: int
+    history: int
+    step: int
+    operation: str
+
+    @property
+    def content(self) -> str:
+        """What must be equal on every rank; the two ends of a pair differ in their first word."""
+        name, _, rest = self.operation.partition(" ")
+        return rest.partition(" ")[2] if name in ("send", "receive") else self.operation
+
+
+def create(folder: Path, ranks: int) -> None:
+    """Make the file for so many ranks. Zeros are written, so that a full disk is an OSError here and not a signal later."""
+    (folder / FILE).write_bytes(bytes(PAGE * ranks))
+
+
+class Heart:
+    """The page of one rank, written by that rank."""
+
+    def __init__(self, folder: Path, rank: int) -> None:
+        with (folder / FILE).open("r+b") as file:
+            self._memory = mmap.mmap(file.fileno(), 0)
+        self._at = rank * PAGE
+        self._calls = 0
+        self._streams: dict[int, tuple[int, int]] = {}
+        self._step = -1
+        self.step(-1)
+        self._state(COMPUTING, b"")
+
+    def step(self, number: int) -> None:
+        self._step = number
+        _STEP.pack_into(self._memory, self._at, number)
+
+    def wait(self, operation: bytes) -> None:
+        """The rank enters an operation that may wait for others."""
+        self._state(WAITING, operation)
+
+    def go_on(self) -> None:
+        """The rank is out of it; the operation's name stays readable as the last one."""
+        struct.pack_into("<qd", self._memory, self._at + _STATE_AT, COMPUTING, time.monotonic())
+
+    def end(self) -> None:
+        struct.pack_into("<qd", self._memory, self._at + _STATE_AT, ENDED, time.monotonic())
+
+    def call(self, stream: bytes, operation: bytes) -> None:
+        """The rank enters a collective (or one end of a pair) that others enter too."""
+        key = zlib.crc32(stream)
+        number, history = self._streams.get(key, (0, 0))
+        history = zlib.crc32(operation, history)
+        self._streams[key] = number + 1, history
+        self._calls += 1
+        place = self._at + _RING_AT + self._calls % RING * _CALL.size
+        _CALL.pack_into(self._memory, place, self._calls, number, key, history, self._step, operation)
+        _COUNT.pack_into(self._memory, self._at + _COUNT_AT, self._calls)
+        self._state(WAITING, operation)
+
+    def _state(self, state: int, operation: bytes) -> None:
+        _STATE.pack_into(self._memory, self._at + _STATE_AT, state, time.monotonic(), operation)
+
+
+class Hearts:
+    """The pages of all ranks, read by the runner."""
+
+    def __init__(self, folder: Path, ranks: int) -> None:
+        with (folder / FILE).open("rb") as file:
+            self._memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self.ranks = ranks
+        self._seen = [0] * ranks
+
+    def now(self, rank: int) -> Now:
+        (step,) = _STEP.unpack_from(self._memory, rank * PAGE)
+        state, since, operation = _STATE.unpack_from(self._memory, rank * PAGE + _STATE_AT)
+        return Now(state=state, since=since, step=step, operation=_text(operation))
+
+    def calls(self, rank: int) -> Iterator[Call]:
+        """The calls since this was last asked; where more than the ring holds were made, its latest."""
+        (count,) = _COUNT.unpack_from(self._memory, rank * PAGE + _COUNT_AT)
+        for index in range(max(self._seen[rank], count - RING) + 1, count + 1):
+            place = rank * PAGE + _RING_AT + index % RING * _CALL.size
+            written, number, stream, history, step, operation = _CALL.unpack_from(self._memory, place)
+            if written == index:
+                yield Call(stream=stream, number=number, history=history, step=step, operation=_text(operation))
+        self._seen[rank] = count
+
+    def close(self) -> None:
+        self._memory.close()
+
+
+def _text(raw: bytes) -> str:
+    return raw.rstrip(b"\0").decode("utf-8", "replace")
