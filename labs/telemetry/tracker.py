@@ -35,7 +35,7 @@ _NOTHING, _ALLOCATES, _RESIZES, _ENTERS, _LEAVES, _COMMUNICATES, _COPIES_FOR_FSD
 class Listener(Protocol):
     """What is told of every change: `labs.telemetry.rows.Writer`."""
 
-    def change(self, phase: str, amounts: Sequence[int], total: int) -> None: ...
+    def change(self, phase: str, amounts: Sequence[int], total: int, peak: int | None = None) -> None: ...
 
     def mark(self, phase: str, amounts: Sequence[int], total: int) -> None: ...
 
@@ -144,7 +144,6 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """From now on the storage of `tensor` counts as `category`. Raises KeyError for one that does not exist."""
         self._settle()
         self._categorise(tensor, _INDEX[category])
-        self._told()
 
     # --- entering and leaving
 
@@ -327,14 +326,18 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._grow(category, size)
 
     def _grow(self, category: int, size: int) -> None:
-        now = self._now[category] = self._now[category] + size
-        if now > self._peak[category]:
-            self._peak[category] = now
         self._total += size
         if self._total > self._peak_total:
             self._peak_total = self._total
+        self._book(category, size)
+
+    def _book(self, category: int, size: int) -> None:
+        now = self._now[category] = self._now[category] + size
+        highest = now > self._peak[category]
+        if highest:
+            self._peak[category] = now
         if self._writer is not None:
-            self._writer.change(self._phase, self._now, self._total)
+            self._writer.change(self._phase, self._now, self._total, category if highest else None)
 
     def _resized(self, storage: torch.UntypedStorage) -> None:
         self._settle()
@@ -357,9 +360,8 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._add(storage, category)
         elif counted.category != category:
             self._now[counted.category] -= counted.size
-            self._now[category] += counted.size
-            self._peak[category] = max(self._peak[category], self._now[category])
             counted.category = category
+            self._book(category, counted.size)
 
     def _buffers(self, tensors: Iterable[Tensor]) -> None:
         """What torch's own strategies send from or receive into is communication, if it is no model state."""

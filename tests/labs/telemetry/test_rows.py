@@ -1,0 +1,98 @@
+"""Rows arrive while they are written, keep every peak, and survive a rank that is killed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.profiler import record_function
+
+from labs.telemetry import CATEGORIES, Bytes, Tracker
+from labs.telemetry.rows import WINDOW, Reader, Row, Writer, path_of, read
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes=st.lists(st.tuples(st.sampled_from(CATEGORIES), st.integers(0, 400), st.booleans()), max_size=40))
+def test_no_peak_is_lost_however_fast_it_passes(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[str, int, bool]]
+) -> None:
+    folder = tmp_path_factory.mktemp("run")
+    kept: list[torch.Tensor] = []
+    with Writer(path_of(folder, rank=0)) as writer, Tracker(writer=writer) as tracker:
+        with record_function("forward"):
+            for category, size, keep in sizes:
+                with record_function(category):
+                    made = torch.empty(size)
+                    if keep:
+                        kept.append(made)
+                    del made
+        peak, peak_total = tracker.peak, tracker.peak_total
+    rows = read(folder)[0]
+    for category in CATEGORIES:
+        assert max((row.bytes.as_dict()[category] for row in rows), default=0) == peak.as_dict()[category]
+    assert max((row.bytes.total for row in rows), default=0) == peak_total
+    assert [row.seconds for row in rows] == sorted(row.seconds for row in rows)
+
+
+def test_changes_are_coalesced(tmp_path: Path) -> None:
+    with Writer(path_of(tmp_path, rank=0)) as writer, Tracker(writer=writer):
+        started = time.monotonic()
+        with record_function("backward"):
+            for _ in range(3000):
+                torch.empty(10)
+        seconds = time.monotonic() - started
+    assert len(read(tmp_path)[0]) <= 3 * (seconds / WINDOW + 2) + 4
+
+
+def test_each_phase_has_its_rows(tmp_path: Path) -> None:
+    with Writer(path_of(tmp_path, rank=2)) as writer, Tracker(writer=writer):
+        for phase in ("forward", "backward", "optimizer"):
+            with record_function(phase):
+                pass
+    assert [row.phase for row in read(tmp_path)[2]] == ["forward", "", "backward", "", "optimizer", ""]
+
+
+def test_a_reader_follows_ranks_that_begin_late(tmp_path: Path) -> None:
+    seen: list[tuple[int, Row]] = []
+    with Reader(tmp_path, ranks=2, on_row=lambda rank, row: seen.append((rank, row)), every=0.01):
+        time.sleep(0.03)
+        with Writer(path_of(tmp_path, rank=1)) as writer:
+            writer.mark("forward", [1, 2, 3, 4, 5, 6], 21)
+            deadline = time.monotonic() + 5
+            while not seen and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert len(seen) == 1
+            writer.mark("", [0] * 6, 0)
+    assert [(rank, row.phase, row.bytes.total) for rank, row in seen] == [(1, "forward", 21), (1, "", 0)]
+    assert 0 < seen[0][1].seconds < 5
+    assert seen[0][1].bytes == Bytes(
+        parameters=1, gradients=2, optimizer_states=3, activations=4, communication=5, temporary=6
+    )
+
+
+def test_a_rank_killed_in_the_middle_of_a_line_leaves_the_lines_before(tmp_path: Path) -> None:
+    path_of(tmp_path, rank=0).write_text('[1.5,"forward",1,1,1,1,1,1]\nnot a row\n[1.7,"forward",1,1')
+    assert [row.bytes.total for row in read(tmp_path)[0]] == [6]
+
+
+def test_an_error_of_the_listener_is_not_lost(tmp_path: Path) -> None:
+    path_of(tmp_path, rank=0).write_text('[1.5,"forward",1,1,1,1,1,1]\n')
+
+    def refuse(rank: int, _: Row) -> None:
+        raise LookupError(rank)
+
+    with pytest.raises(LookupError), Reader(tmp_path, ranks=1, on_row=refuse):
+        pass
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a disk that is always full")
+def test_a_full_disk_ends_the_rows_not_the_training() -> None:
+    with Writer(Path("/dev/full")) as writer, Tracker(writer=writer) as tracker:
+        with record_function("forward"):
+            kept = torch.empty(5)
+        assert tracker.now == Bytes(activations=20)
+        del kept
