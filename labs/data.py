@@ -1,0 +1,45 @@
+"""The text that the lab's model learns, and which rank sees which part of it.
+
+Rule: the global batch of a step depends on the seed and the step alone. Ranks cut it up; however many they are, together they train on the same examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+TEXTS = Path(__file__).parent / "text"
+
+
+@cache
+def corpus() -> Tensor:
+    """The course's own text in all its languages, as bytes."""
+    content = b"\n".join(path.read_bytes() for path in sorted(TEXTS.glob("*.txt")))
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8)
+
+
+def global_batch(step: int, *, size: int, sequence: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """`size` stretches of the text for one optimizer step: tokens (size, sequence) and, one byte further, targets."""
+    text = corpus()
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
+    starts = torch.randint(0, len(text) - sequence, (size, 1), generator=generator)
+    stretches = text[starts + torch.arange(sequence + 1)].long()
+    return stretches[:, :-1], stretches[:, 1:]
+
+
+def micro_batches(
+    batch: tuple[Tensor, Tensor], *, rank: int, ranks: int, accumulate: int = 1, device: torch.device | str = "cpu"
+) -> Sequence[tuple[Tensor, Tensor]]:
+    """This rank's part of a global batch, in `accumulate` micro-batches. Raises ValueError where it does not divide:
+    micro-batches of unequal size would make the mean of their means another number than the mean of the batch."""
+    tokens, targets = batch
+    parts = ranks * accumulate
+    if len(tokens) % parts:
+        raise ValueError(f"a global batch of {len(tokens)} does not divide by {ranks} ranks x {accumulate} micro-batches")
+    mine = slice(rank * accumulate, (rank + 1) * accumulate)
+    pairs = zip(tokens.chunk(parts)[mine], targets.chunk(parts)[mine], strict=True)
+    return [(x.to(device), y.to(device)) for x, y in pairs]
