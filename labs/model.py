@@ -128,7 +128,7 @@ class GPT(nn.Module):
     @torch.no_grad()
     def initialise(self, shape: Shape, seed: int) -> None:
         """Normal with deviation 0.02; what adds to the stream is scaled by 1 / sqrt(2 layers), as in GPT-2."""
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator(device="cpu").manual_seed(seed)
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 parameter.zero_()
@@ -138,7 +138,7 @@ class GPT(nn.Module):
                 deviation = 0.02
                 if name.endswith(("attention.out.weight", "down.weight")):
                     deviation /= (2 * shape.layers) ** 0.5
-                parameter.copy_(torch.randn(parameter.shape, generator=generator) * deviation)
+                parameter.copy_(torch.randn(parameter.shape, generator=generator, device="cpu") * deviation)
 
 
 def parameter_count(model: nn.Module) -> int:

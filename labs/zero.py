@@ -6,9 +6,13 @@ and what its collectives moved. `--reference` trains the same on one process, wi
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,7 +21,7 @@ from torch import Tensor
 from torch.profiler import record_function
 
 from labs.data import global_batch, micro_batches
-from labs.model import GPT, Shape, parameter_count
+from labs.model import GPT, Shape
 from labs.options import ZeroOptions
 from labs.planner.zero import pieces_of, predict
 from labs.runner import rank as this
@@ -27,7 +31,7 @@ from labs.strategies.zero_1 import Zero1
 from labs.strategies.zero_2 import Zero2
 from labs.strategies.zero_3 import Zero3
 from labs.telemetry import Tracker
-from labs.telemetry.rows import Writer
+from labs.telemetry.rows import Writer, path_of
 
 STRATEGIES = {0: DataParallel, 1: Zero1, 2: Zero2, 3: Zero3}
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64}
@@ -52,9 +56,21 @@ def mean_over_ranks(loss: Tensor, group: dist.ProcessGroup) -> float:
     return loss.item()
 
 
+@contextmanager
+def watched(options: ZeroOptions) -> Iterator[Tracker]:
+    """The tracker; where a runner watches, it also leaves the live series in the run's folder."""
+    folder = os.environ.get("SHARDWISE_RUN")
+    if folder is None:
+        with Tracker(pause=options.slow) as tracker:
+            yield tracker
+    else:
+        with Writer(path_of(Path(folder), rank=this.number())) as writer, Tracker(writer=writer, pause=options.slow) as tracker:
+            yield tracker
+
+
 def train(options: ZeroOptions) -> dict[str, Any]:
     """What this rank reports."""
-    with this.group() as group, Tracker(writer=Writer.for_run(), pause=options.slow) as tracker:
+    with this.group() as group, watched(options) as tracker:
         rank, ranks, device = dist.get_rank(group), dist.get_world_size(group), this.device()
         with record_function("parameters"):
             model = GPT(shape_of(options), seed=options.seed, dtype=DTYPES[options.precision]).to(device)
@@ -86,7 +102,7 @@ def train(options: ZeroOptions) -> dict[str, Any]:
             "peak_total": tracker.peak_total,
             "clipping": collectives.pop("clipping", None),
             "collectives": collectives,
-            "parameters": parameter_count_whole(pieces),
+            "parameters": sum(piece.trained + piece.frozen for piece in pieces),
             "predicted": {
                 "states": asdict(prediction.states),
                 "communication": prediction.communication,
@@ -95,11 +111,6 @@ def train(options: ZeroOptions) -> dict[str, Any]:
         }
         this.report(report)
         return report
-
-
-def parameter_count_whole(pieces: list[Any]) -> int:
-    """P, tied weights once."""
-    return sum(piece.trained + piece.frozen for piece in pieces)
 
 
 def reference(options: ZeroOptions, *, ranks: int) -> list[float]:
