@@ -206,7 +206,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if kind == _ALLOCATES:
             if isinstance(result, Tensor):
                 self._allocated(result)
-            elif result is not None:
+            elif isinstance(result, list | tuple):
                 for tensor in buffers_of(result):
                     self._allocated(tensor)
         elif kind == _ENTERS:
