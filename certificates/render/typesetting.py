@@ -1,0 +1,54 @@
+"""typst with the course's fonts. Data goes in as data, never as markup, so that a hostile name stays a name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import fontpkg_amiri
+import typst
+
+from translations import CourseError
+
+FOLDER = Path(__file__).resolve().parent
+
+
+def typeset(
+    template: str,
+    data: Mapping[str, object],
+    *,
+    format: Literal["pdf", "png", "svg"],
+    standards: tuple[str, ...] = (),
+    ppi: float | None = None,
+) -> bytes:
+    """A template of this folder with this data. Raises CourseError for a script that no font here shows.
+
+    The course's own fonts come first, so that a certificate looks the same everywhere; the computer's are only asked
+    where those lack a character.
+    """
+    for own_only in (True, False):
+        try:
+            result = typst.compile(
+                _source(template),
+                format=format,
+                font_paths=[Path(fontpkg_amiri.__file__).parent / "files"],
+                ignore_system_fonts=own_only,
+                pdf_standards=list(standards),
+                ppi=ppi,
+                sys_inputs={"data": json.dumps(data, ensure_ascii=False)},
+            )
+        except typst.TypstError as error:
+            if "could not be displayed" not in str(error):
+                raise
+            continue
+        assert isinstance(result, bytes)
+        return result
+    raise CourseError("certificates.name-script")
+
+
+@cache
+def _source(template: str) -> bytes:
+    return (FOLDER / template).read_bytes()

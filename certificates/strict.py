@@ -1,0 +1,128 @@
+"""Reading untrusted bytes so that there is one way to understand them: strict base64url, JSON, text and shape.
+
+The limits, the forbidden characters and the shape stand in ``rules.json``, which the verification page carries too.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import unicodedata
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import jsonschema
+
+FOLDER = Path(__file__).resolve().parent
+OPEN_BADGES_SCHEMA = FOLDER / "schema" / "ob_v3p0_achievementcredential_schema.json"
+
+
+class Refused(Exception):
+    """Bytes that are no certificate. ``reason`` is the id of the message that says why."""
+
+    def __init__(self, reason: str, **values: object) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.values = values
+
+
+@cache
+def rules() -> dict[str, Any]:
+    """What both verifiers hold a credential to."""
+    return cast("dict[str, Any]", json.loads((FOLDER / "rules.json").read_text(encoding="utf-8")))
+
+
+def decode_base64url(text: str) -> bytes:
+    """The bytes of unpadded base64url, of which each has exactly one spelling."""
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Refused("format-base64") from error
+    if encode_base64url(data) != text:
+        raise Refused("format-base64")
+    return data
+
+
+def encode_base64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def parse_json(data: bytes) -> dict[str, Any]:
+    """One JSON object in UTF-8: no name twice, no NaN, no deep nesting, and text that shows as what it is."""
+    try:
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise Refused("format-json") from error
+    if not isinstance(value, dict):
+        raise Refused("format-json")
+    _check_text(value, depth=1)
+    return value
+
+
+def is_safe_text(text: str) -> bool:
+    """NFC, without controls, direction marks and invisible characters."""
+    return (
+        not re.search(rules()["unsafe_text"], text)
+        and not any("\ud800" <= each <= "\udfff" for each in text)
+        and unicodedata.is_normalized("NFC", text)
+    )
+
+
+def check_header(header: dict[str, Any]) -> None:
+    """EdDSA and nothing else; a key in the header is only ever compared, never trusted."""
+    if header.get("alg") != "EdDSA":
+        raise Refused("format-algorithm")
+    if next(_header_validator().iter_errors(header), None):
+        raise Refused("format-header")
+
+
+def check_shape(credential: dict[str, Any]) -> None:
+    """Our own profile, which allows nothing that it doesn't name, and 1EdTech's schema for Open Badges 3.0."""
+    kinds = credential.get("type")
+    if not isinstance(kinds, list) or "OpenBadgeCredential" not in kinds:
+        raise Refused("format-type")
+    for validator in (_profile_validator(), _open_badges_validator()):
+        error = next(validator.iter_errors(credential), None)
+        if error:
+            raise Refused("format-shape", where=".".join(str(each) for each in error.absolute_path) or "/")
+
+
+@cache
+def _header_validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(rules()["header"])
+
+
+@cache
+def _profile_validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(rules()["credential"])
+
+
+@cache
+def _open_badges_validator() -> jsonschema.Draft201909Validator:
+    return jsonschema.Draft201909Validator(json.loads(OPEN_BADGES_SCHEMA.read_text(encoding="utf-8")))
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise Refused("format-repeated-name")
+    return value
+
+
+def _no_constant(name: str) -> None:
+    raise Refused("format-json")
+
+
+def _check_text(value: object, *, depth: int) -> None:
+    if isinstance(value, str):
+        if not is_safe_text(value):
+            raise Refused("format-text")
+    elif isinstance(value, dict | list):
+        if depth > rules()["json_depth"]:
+            raise Refused("format-json")
+        children = [*value.keys(), *value.values()] if isinstance(value, dict) else value
+        for child in children:
+            _check_text(child, depth=depth + 1)
