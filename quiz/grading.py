@@ -201,7 +201,9 @@ class _Grader:
         key = key_of(self.variant)
         shown = quantity(key, self.item, self.language)
         if any(self.near(reading, key) for reading in readings):
-            return Graded(correct=True, credit=1.0, feedback=self.explained([], correct=True), misconception=None, key=shown)
+            return Graded(
+                correct=True, credit=1.0, feedback=self.explained([], correct=True), misconception=None, key=shown
+            )
         slip = self.slip(readings, key)
         if slip:
             parts, misconception = [self.say(f"slips.{slip.key}.feedback", slip.feedback)], slip.misconception
@@ -210,9 +212,7 @@ class _Grader:
         return Graded(
             correct=False,
             credit=0.0,
-            feedback=self.explained(
-                [*parts, self.text("quiz.answer-is", answer=self.isolated(shown))], correct=False
-            ),
+            feedback=self.explained([*parts, self.text("quiz.answer-is", answer=self.isolated(shown))], correct=False),
             misconception=misconception,
             key=shown,
         )

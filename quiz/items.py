@@ -205,9 +205,7 @@ def _read(path: Path, _changed: int) -> tuple[Item, ...]:
     text = path.read_text(encoding="utf-8")
     data = validated(path, "bank.schema.json")
     lines = item_lines(text)
-    return tuple(
-        _item(fields, unit=data["unit"], line=line) for fields, line in zip(data["items"], lines, strict=True)
-    )
+    return tuple(_item(fields, unit=data["unit"], line=line) for fields, line in zip(data["items"], lines, strict=True))
 
 
 def validated(path: Path, schema: str) -> Any:
@@ -264,11 +262,11 @@ def _item(fields: dict[str, Any], *, unit: str, line: int) -> Item:
         "pairs": Pair,
         "answers": Step,
     }
-    made: dict[str, Any] = {name: tuple(kind(**each) for each in fields.pop(name, ())) for name, kind in several.items()}
+    made: dict[str, Any] = {
+        name: tuple(kind(**each) for each in fields.pop(name, ())) for name, kind in several.items()
+    }
     made["options"] = tuple(Option(**each) for each in fields.pop("options", fields.pop("lines", ())))
-    made["slips"] = tuple(
-        Slip(**{**each, "value": _value(each["value"])}) for each in fields.pop("slips", ())
-    )
+    made["slips"] = tuple(Slip(**{**each, "value": _value(each["value"])}) for each in fields.pop("slips", ()))
     made["let"] = {name: _value(each) for name, each in fields.pop("let", {}).items()}
     made["answer_unit"] = fields.pop("unit", "")
     if "key" in fields:

@@ -60,7 +60,9 @@ def check(paths: Iterable[Path] | None = None, *, of: Iterable[Language] | None 
             findings += (_finding(path, item, text) for text in item_faults(item, chosen))
         findings += (Finding(file=path.name, line=0, item="", text=text) for text in bank_faults(bank, chosen))
         if bank and bank[0].unit != path.stem:
-            findings.append(Finding(file=path.name, line=1, item="", text=f"the file is of unit {bank[0].unit}; name it so"))
+            findings.append(
+                Finding(file=path.name, line=1, item="", text=f"the file is of unit {bank[0].unit}; name it so")
+            )
     if paths is None:
         everything = tuple(item for bank in banks.values() for item in bank)
         findings += (Finding(file="objectives.yaml", line=0, item="", text=t) for t in list_faults(everything))
