@@ -53,7 +53,19 @@ def test_each_phase_has_its_rows(tmp_path: Path) -> None:
         for phase in ("forward", "backward", "optimizer"):
             with record_function(phase):
                 pass
-    assert [row.phase for row in read(tmp_path)[2]] == ["forward", "", "backward", "", "optimizer", ""]
+    assert [row.phase for row in read(tmp_path)[2]] == ["forward", "", "backward", "", "optimizer", "", ""]
+
+
+def test_a_rank_of_a_run_finds_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SHARDWISE_RUN", raising=False)
+    assert Writer.for_run() is None
+    monkeypatch.setenv("SHARDWISE_RUN", str(tmp_path))
+    monkeypatch.setenv("RANK", "3")
+    writer = Writer.for_run()
+    assert writer is not None
+    writer.mark("forward", [1] * 6, 6)
+    writer.close()
+    assert list(read(tmp_path)) == [3]
 
 
 def test_a_reader_follows_ranks_that_begin_late(tmp_path: Path) -> None:
