@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -47,6 +48,12 @@ class Writer:
         self._due = 0.0
         self._held: dict[int, _Held] = {}
         self._highest = -1
+
+    @classmethod
+    def for_run(cls) -> Writer | None:
+        """The writer of this rank of a run; None where `SHARDWISE_RUN` names no folder, as under plain torchrun."""
+        folder = os.environ.get("SHARDWISE_RUN")
+        return cls(path_of(Path(folder), rank=int(os.environ.get("RANK", "0")))) if folder else None
 
     def change(self, phase: str, amounts: Sequence[int], total: int, peak: int | None = None) -> None:
         """Memory has changed; `peak` is the index of a category that is now higher than ever before."""

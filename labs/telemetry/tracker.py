@@ -179,7 +179,8 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         while self._undo:
             self._undo.pop()()
         self._settle()
-        self._told()
+        if self._writer is not None:
+            self._writer.mark(self._phase, self._now, self._total)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
