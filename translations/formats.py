@@ -19,6 +19,12 @@ ISOLATE, POP = "\N{LEFT-TO-RIGHT ISOLATE}", "\N{POP DIRECTIONAL ISOLATE}"
 _DECIMAL = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _RIGHT_TO_LEFT = ("R", "AL")
+_ATOM = r"[-−]?[A-Za-z0-9_\u00C0-\u024F\u0370-\u03FF]+%?"
+_JOINT = r"(?:[ \u00A0\u202F]|[.,:/+&'’@#–-]|[ \u00A0\u202F]?[+×÷=≈≤≥<>^·/−][ \u00A0\u202F]?)"
+_RUN = re.compile(
+    r"(?P<kept>\$\$.+?\$\$|\$(?=\S)[^$\n]+?\$|\]\([^)]*\)|https?://\S+|</?[A-Za-z!][^>]*>|\{[^{}]*\})"
+    rf"|`+[^`]+`+|(?<![\w]){_ATOM}(?:{_JOINT}{_ATOM})*"
+)
 
 
 def number(x: float, language: Language | str, digits: int = 3) -> str:
@@ -95,10 +101,28 @@ def isolate_latin(text: str) -> str:
     return isolate(text)
 
 
+def isolate_runs(text: str) -> str:
+    """A right-to-left sentence with its code spans and Latin runs ("16 GB", "ZeRO-1", "80%") each isolated.
+
+    Formulas, links, tags and placeholders stay as they are; so does a text that is isolated already. A sentence without
+    any right-to-left letter is isolated as one.
+    """
+    if ISOLATE in text:
+        return text
+    if not any(unicodedata.bidirectional(each) in _RIGHT_TO_LEFT for each in text):
+        return isolate_latin(text)
+    return _RUN.sub(lambda run: run[0] if run["kept"] or not _reorders(run[0]) else isolate(run[0]), text)
+
+
 def western(text: str) -> str:
     """Text with every kind of decimal digit as 0-9, the Arabic decimal and thousands separators as ``.`` and ``,``."""
     plain = (str(unicodedata.decimal(each)) if unicodedata.decimal(each, None) is not None else each for each in text)
     return "".join(plain).translate({0x066B: ".", 0x066C: ","})
+
+
+def _reorders(run: str) -> bool:
+    """Whether a right-to-left sentence could show the run in another order: not plain digits, not ranges of them."""
+    return bool(re.search(r"[^\W\d]|[`%×÷=≈≤≥<>^+]|^[-−]", run))
 
 
 def _unit(value: float, unit: str, language: Language) -> str:

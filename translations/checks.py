@@ -1,0 +1,149 @@
+"""What is wrong with the translations, by file and line."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import polib
+import yaml
+
+from translations.available import Language
+from translations.pipeline import Extracted, load, merged, state
+from translations.source.texts import CODE, LINK, Text, marks
+from translations.wording import ROOT
+
+GLOSSARY = ROOT / "translations" / "glossary.yaml"
+_ALLOW = re.compile(r"^allow: (.+?) \(.+\)$", re.MULTILINE)
+_HARAKAT = re.compile("[\u064b-\u0652\u0670\u0640]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing to mend. Warnings are shown but don't fail."""
+
+    language: str
+    place: str
+    kind: str
+    what: str
+    warning: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.language}: {self.place}: {self.kind}: {self.what}"
+
+
+def check(extracted: Extracted, language: Language) -> Iterator[Finding]:
+    """Everything to say about a language's catalogs. Missing and stale texts fail where the language is released."""
+    for name, wanted in extracted.catalogs.items():
+        path = language.folder / f"{name}.po"
+        old = load(path)
+        catalog = merged(old, wanted, language, {})
+        if name not in extracted.unreadable and path.exists() and _differ(old, catalog):
+            yield _at(language, path.name, "OUT OF STEP", "run: python -m translations update")
+        seen: set[str] = set()
+        for text, entry in zip(wanted, catalog, strict=True):
+            yield from _entry(text, entry, language, seen, first_use=name.startswith("lesson-"))
+    for path in sorted(language.folder.glob("*.po")):
+        if path.stem not in extracted.catalogs and path.stem not in extracted.unreadable:
+            yield _at(language, path.name, "NO SOURCE", "no English text belongs to this catalog; delete it")
+
+
+def problems(
+    english: str, translated: str, language: Language, *, allowed: Sequence[str] = ()
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with one translation, as kind and sentence."""
+    yield from _marks(marks(english), marks(translated))
+    if digits := {each for each in translated if not each.isascii() and unicodedata.decimal(each, None) is not None}:
+        yield "DIGITS", f"{' '.join(sorted(digits))}: digits are Western in every language"
+    prose = _plain(LINK.sub(" ", CODE.sub(" ", translated)))
+    for word in _avoided(language.code):
+        if word not in allowed and re.search(
+            rf"(?<!\w){re.escape(_plain(word))}" if word.isascii() else _plain(word), prose
+        ):
+            yield "GLOSSARY", f"avoid {word!r}"
+
+
+def _entry(
+    text: Text, entry: polib.POEntry, language: Language, seen: set[str], *, first_use: bool
+) -> Iterator[Finding]:
+    def finding(kind: str, what: str, *, warning: bool = False) -> Finding:
+        return Finding(language=language.code, place=f"{text.path}:{text.line}", kind=kind, what=what, warning=warning)
+
+    condition = state(entry)
+    if condition == "missing":
+        yield finding("MISSING", _short(text.english), warning=not language.released)
+        return
+    if condition == "stale":
+        was, now = _short(entry.previous_msgid or ""), _short(text.english)
+        yield finding("STALE", f"was {was} now {now}", warning=not language.released)
+        return
+    allowed = _ALLOW.findall(entry.tcomment or "")
+    forms = list(entry.msgstr_plural.values()) if entry.msgid_plural else [entry.msgstr]
+    for form in forms:
+        for kind, what in problems(text.plural or text.english, form, language, allowed=allowed):
+            if not (text.plural and kind == "MARKS" and what == "lacks {count}"):
+                yield finding(kind, what)
+    if first_use:
+        for term in _bracketed(language.code):
+            wording, english = _plain(term[language.code]), term["en"]
+            if english not in seen and wording in _plain(entry.msgstr):
+                seen.add(english)
+                if english.lower() not in entry.msgstr.lower():
+                    yield finding("FIRST USE", f"{term[language.code]} without ({english})", warning=True)
+
+
+def _marks(english: Counter[str], translated: Counter[str]) -> Iterator[tuple[str, str]]:
+    for mark in english - translated:
+        yield "MARKS", f"lacks {mark}"
+    for mark in translated - english:
+        yield "MARKS", f"has {mark}, which the English has not"
+
+
+def _differ(old: polib.POFile, new: polib.POFile) -> bool:
+    def content(catalog: polib.POFile) -> list[object]:
+        return [
+            (entry.msgctxt, entry.msgid, entry.msgid_plural, sorted(entry.occurrences), "fuzzy" in entry.flags)
+            for entry in catalog
+            if not entry.obsolete
+        ]
+
+    return content(old) != content(new)
+
+
+def _at(language: Language, name: str, kind: str, what: str) -> Finding:
+    return Finding(language=language.code, place=f"translations/{language.code}/{name}", kind=kind, what=what)
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 90 else f"{text[:87]}...")
+
+
+def _plain(text: str) -> str:
+    """Without vowel marks and case, as a search reads it."""
+    return _HARAKAT.sub("", text).lower()
+
+
+@lru_cache(maxsize=1)
+def _terms(path: Path) -> tuple[Mapping[str, Any], ...]:
+    return tuple(yaml.safe_load(path.read_text(encoding="utf-8"))["terms"])
+
+
+@lru_cache(maxsize=8)
+def _avoided(code: str) -> tuple[str, ...]:
+    return tuple(word for term in _terms(GLOSSARY) for word in term.get("avoid", {}).get(code, ()))
+
+
+@lru_cache(maxsize=8)
+def _bracketed(code: str) -> tuple[Mapping[str, Any], ...]:
+    """Terms whose English stands in brackets at their first use; not where both wordings are the same."""
+    return tuple(
+        term
+        for term in _terms(GLOSSARY)
+        if code in term.get("latin", ()) and term[code].lower() != term["en"].lower() and " (" not in term["en"]
+    )
