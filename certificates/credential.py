@@ -31,7 +31,7 @@ _DIRECTION_MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """``id``: ``urn:uuid:...``. ``jwt``: the signed credential. ``credential``: what was signed. ``language``: its words'."""
+    """``id``: ``urn:uuid:...``. ``jwt``: the signed ``credential``. ``language``: the one of its words."""
 
     id: str
     jwt: str
@@ -42,7 +42,7 @@ class Certificate:
 def issue(evidence: Evidence, *, key: Key, language: Language | str) -> Certificate:
     """A practice certificate for a mastered unit, in this language's words.
 
-    Raises CourseError where the evidence doesn't show mastery, or where the holder's name cannot stand on a certificate.
+    Raises CourseError where the evidence doesn't show mastery, or where the name cannot stand on a certificate.
     """
     text = translator(language)
     payload = credential(evidence, did=key.did, text=text, id=f"urn:uuid:{uuid.uuid4()}", salt=secrets.token_hex(32))

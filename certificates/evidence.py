@@ -22,8 +22,8 @@ class Evidence:
     ``results``: every objective of the unit. ``objective_mark``: the share at which one objective counts as mastered;
     ``pass_mark``: the share of objectives that must be. ``quiz_score``: the share of all credit. ``checks_passed`` of
     ``checks``: the unit's lab checks. ``attempt_hash`` and ``bank_hash``: ``sha256:`` and 64 hexadecimal digits.
-    ``language``: the one in which the quiz was taken. ``issued_at`` has a time zone. ``email`` leaves this object only as
-    a salted hash.
+    ``language``: the one in which the quiz was taken. ``issued_at`` has a time zone. ``email`` leaves this object only
+    as a salted hash.
     """
 
     unit: str

@@ -112,7 +112,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _no_constant(name: str) -> None:
+def _no_constant(_name: str) -> None:
     raise Refused("format-json")
 
 

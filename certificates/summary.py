@@ -72,4 +72,5 @@ def rows(credential: Mapping[str, Any], language: Language | str) -> tuple[tuple
 
 
 def percentage(value: Decimal, language: Language | str) -> str:
-    return formats.percent(float(value) / 100, language)
+    """``85%``, ``66.6%``: as many digits as the credential gives."""
+    return formats.percent(float(value) / 100, language, digits=sum(each.isdigit() for each in str(value)))

@@ -1,8 +1,8 @@
 """Whether a certificate is what it says: seven named steps, each passed, failed or not checked, and a verdict.
 
 "Not checked" is never shown as valid. A practice certificate is signed with the learner's own key: an intact signature
-proves that nobody has changed it since, and neither identity nor supervision. Issuers (did:web), their lists, revocation
-and endorsements have their step and their verdict here, and are not read yet.
+proves that nobody has changed it since, and neither identity nor supervision. Issuers (did:web), their lists,
+revocation and endorsements have their step and their verdict here, and are not read yet.
 """
 
 from __future__ import annotations

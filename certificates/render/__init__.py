@@ -1,4 +1,4 @@
-"""A certificate for people and for machines: PDF, badge (PNG and SVG), JSON and JWT. Each carries the signed credential."""
+"""A certificate for people and machines: PDF, badge (PNG, SVG), JSON and JWT. Each carries the signed credential."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def pdf(certificate: Certificate, *, language: Language | str | None = None, pag
         "id": certificate.id.removeprefix("urn:uuid:"),
         "code": _drawn(code),
         "code-alt": text("certificates.code-page-alt" if page else "certificates.code-alt"),
-        "code-large": code.version > 12,
+        "code-large": int(code.version) > 12,
         "jwt": certificate.jwt,
         "attachment": text("certificates.attachment"),
     }

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
-import fontpkg_amiri
 import typst
 
 from translations import CourseError
@@ -21,7 +21,7 @@ def typeset(
     data: Mapping[str, object],
     *,
     format: Literal["pdf", "png", "svg"],
-    standards: tuple[str, ...] = (),
+    standards: Sequence[Literal["a-3a", "ua-1"]] = (),
     ppi: float | None = None,
 ) -> bytes:
     """A template of this folder with this data. Raises CourseError for a script that no font here shows.
@@ -32,9 +32,9 @@ def typeset(
     for own_only in (True, False):
         try:
             result = typst.compile(
-                _source(template),
+                input=_source(template),
                 format=format,
-                font_paths=[Path(fontpkg_amiri.__file__).parent / "files"],
+                font_paths=[str(files("fontpkg_amiri") / "files")],
                 ignore_system_fonts=own_only,
                 pdf_standards=list(standards),
                 ppi=ppi,
