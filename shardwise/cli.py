@@ -1,0 +1,479 @@
+"""The command line: `shardwise learn|lab|check|quiz|certificate|record|doctor`.
+
+Exit 0 says yes, 1 no, 2 that the command was used wrongly, 130 that it was interrupted. Nothing heavy is imported
+before a command needs it. Help texts here are ids of messages; `main` puts the learner's language in their place.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from typer import Argument, Context, Option
+
+from translations import CourseError, Language, Translator, preferred, translator
+
+if TYPE_CHECKING:
+    from shardwise.record import Record
+
+YES, NO, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What every command is given: the learner's language and its words."""
+
+    language: Language
+
+    @property
+    def text(self) -> Translator:
+        return translator(self.language)
+
+
+class WrongUse(Exception):
+    """The command was used wrongly; `error` says how."""
+
+    def __init__(self, error: CourseError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+Lang = Annotated[str | None, Option("--lang", metavar="LANG", help="cli-lang")]
+Json = Annotated[bool, Option("--json", help="cli-json")]
+
+app = typer.Typer(name="shardwise", help="cli", no_args_is_help=True, add_completion=False)
+lab = typer.Typer(name="lab", help="cli-lab", no_args_is_help=True)
+certificate = typer.Typer(name="certificate", help="cli-certificate", no_args_is_help=True)
+record = typer.Typer(name="record", help="cli-record", no_args_is_help=True)
+for group in (lab, certificate, record):
+    app.add_typer(group)
+
+
+@app.callback()
+def everywhere(_lang: Lang = None) -> None:
+    """Only declares the option; `main` has read it already."""
+
+
+# --- learn, doctor
+
+
+@app.command(help="cli-learn")
+def learn(
+    context: Context,
+    _lang: Lang = None,
+    browser: Annotated[bool, Option("--browser/--no-browser", help="cli-learn-browser")] = True,
+) -> None:
+    from shardwise import learn as room
+
+    raise typer.Exit(room.learn(_desk(context).language, browser=browser))
+
+
+@app.command(help="cli-doctor")
+def doctor(context: Context, as_json: Json = False, _lang: Lang = None) -> None:
+    from shardwise import doctor as room
+
+    desk = _desk(context)
+    found = room.examine()
+    if as_json:
+        _print_json(found.as_json(desk.text))
+    else:
+        for line in found.lines(desk.text):
+            print(line)
+    raise typer.Exit(YES if found.ready else NO)
+
+
+# --- lab
+
+
+@lab.command("list", help="cli-lab-list")
+def lab_list(context: Context, as_json: Json = False, _lang: Lang = None) -> None:
+    from labs import catalogue
+
+    desk = _desk(context)
+    titles = {name: desk.text(f"shardwise.lab-{name}") for name in catalogue.LABS}
+    if as_json:
+        _print_json([{"lab": name, "unit": catalogue.LABS[name].unit, "title": titles[name]} for name in titles])
+        return
+    from shardwise import terminal
+
+    terminal.names(titles)
+
+
+@lab.command("run", help="cli-lab-run")
+def lab_run(
+    context: Context,
+    name: Annotated[str, Argument(metavar="LAB", help="cli-lab-name")],
+    ranks: Annotated[int, Option(help="cli-lab-ranks")] = 4,
+    stage: Annotated[int | None, Option(help="cli-lab-stage")] = None,
+    precision: Annotated[str | None, Option(help="cli-lab-precision")] = None,
+    steps: Annotated[int | None, Option(help="cli-lab-steps")] = None,
+    layers: Annotated[int | None, Option(help="cli-lab-layers")] = None,
+    hidden: Annotated[int | None, Option(help="cli-lab-hidden")] = None,
+    heads: Annotated[int | None, Option(help="cli-lab-heads")] = None,
+    sequence: Annotated[int | None, Option(help="cli-lab-sequence")] = None,
+    micro_batch: Annotated[int | None, Option(help="cli-lab-micro-batch")] = None,
+    accumulate: Annotated[int | None, Option(help="cli-lab-accumulate")] = None,
+    seed: Annotated[int | None, Option(help="cli-lab-seed")] = None,
+    clip: Annotated[float | None, Option(help="cli-lab-clip")] = None,
+    tied: Annotated[bool, Option("--tied", help="cli-lab-tied")] = False,
+    slow: Annotated[float | None, Option(help="cli-lab-slow")] = None,
+    as_json: Json = False,
+    _lang: Lang = None,
+) -> None:
+    from labs import catalogue
+    from shardwise import terminal
+
+    desk = _desk(context)
+    asked = {
+        "stage": stage,
+        "precision": precision,
+        "steps": steps,
+        "layers": layers,
+        "hidden": hidden,
+        "heads": heads,
+        "sequence": sequence,
+        "micro_batch": micro_batch,
+        "accumulate": accumulate,
+        "seed": seed,
+        "clip": clip,
+        "tied": tied or None,
+        "slow": slow,
+    }
+    options: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
+    with _right_use():
+        _lab_can_run(name, ranks=ranks, options=options)
+    with terminal.watching(ranks=ranks, text=desk.text) as watch:
+        run = catalogue.run_lab(name, ranks=ranks, on_row=watch.row, on_output=watch.output, **options)
+    if as_json:
+        _print_json(run.data)
+    else:
+        terminal.lab_run(run.data, desk.text)
+
+
+def _lab_can_run(name: str, *, ranks: int, options: dict[str, Any]) -> None:
+    """Raises CourseError for a lab that isn't there, or options that it can't run with."""
+    from labs import catalogue
+
+    if name not in catalogue.LABS:
+        raise CourseError("shardwise.unknown-lab", lab=name, known=", ".join(catalogue.LABS))
+    takes = catalogue.LABS[name].options
+    known = {each.name for each in fields(takes)}
+    if strange := next((each for each in options if each not in known), None):
+        raise CourseError("labs.unknown-option", name=strange, lab=name, known=", ".join(sorted(known)))
+    takes(**options).checked(ranks=ranks)
+    if ranks > catalogue.MAX_RANKS:
+        raise CourseError("labs.too-many-ranks", value=ranks, most=catalogue.MAX_RANKS)
+
+
+# --- check
+
+
+@app.command(help="cli-check")
+def check(
+    context: Context,
+    exercise: Annotated[str | None, Argument(metavar="EXERCISE", help="cli-check-exercise")] = None,
+    file: Annotated[Path | None, Argument(metavar="FILE", help="cli-check-file")] = None,
+    listed: Annotated[bool, Option("--list", help="cli-check-list")] = False,
+    as_json: Json = False,
+    _lang: Lang = None,
+) -> None:
+    desk = _desk(context)
+    if listed:
+        _exercises(desk, as_json=as_json)
+        return
+    if exercise is None or file is None:
+        raise WrongUse(CourseError("shardwise.check-needs-both"))
+    from shardwise import practice
+
+    with _right_use():
+        practice.exercise(exercise)
+        source = _read(file)
+    verdict = practice.check(_record(desk), id=exercise, source=source, language=desk.language)
+    if as_json:
+        told = ("passed", "points", "of", "failed_at", "message", "rank")
+        _print_json({name: getattr(verdict, name) for name in told})
+    else:
+        print(verdict.message)
+        print(desk.text("shardwise.check-points", points=_whole(verdict.points), of=_whole(verdict.of)))
+    raise typer.Exit(YES if verdict.passed else NO)
+
+
+def _exercises(desk: Desk, *, as_json: bool) -> None:
+    from labs.exercises import exercises
+
+    titles = {each.id: each.title(desk.language) for each in exercises()}
+    if as_json:
+        _print_json([{"exercise": each.id, "unit": each.unit, "title": titles[each.id]} for each in exercises()])
+        return
+    from shardwise import terminal
+
+    terminal.names(titles)
+
+
+# --- quiz
+
+
+@app.command(help="cli-quiz")
+def quiz(
+    context: Context,
+    unit: Annotated[str, Argument(metavar="UNIT", help="cli-unit")],
+    _lang: Lang = None,
+) -> None:
+    from quiz import units
+    from shardwise import practice, terminal
+    from shardwise.units import unit as find
+
+    desk = _desk(context)
+    with _right_use():
+        chosen = find(unit).id
+        if chosen not in units():
+            raise CourseError("quiz.unknown-unit", unit=chosen, known=", ".join(units()))
+    session = practice.quiz(_record(desk), unit=chosen, language=desk.language)
+    raise typer.Exit(YES if terminal.quiz(session, desk.text) else NO)
+
+
+# --- certificate
+
+
+@certificate.command("issue", help="cli-certificate-issue")
+def certificate_issue(
+    context: Context,
+    unit: Annotated[str, Argument(metavar="UNIT", help="cli-unit")],
+    name: Annotated[str, Option(help="cli-certificate-name")],
+    to: Annotated[Path | None, Option(metavar="FOLDER", help="cli-certificate-to")] = None,
+    as_json: Json = False,
+    _lang: Lang = None,
+) -> None:
+    from shardwise import practice, workspace
+    from shardwise.units import unit as find
+
+    desk = _desk(context)
+    with _right_use():
+        chosen = find(unit).id
+    folder = to if to is not None else workspace.home() / "certificates"
+    files = practice.certificate(_record(desk), unit=chosen, holder=name, language=desk.language, folder=folder)
+    if as_json:
+        _print_json({"id": files.id, "files": [str(path) for path in files.paths]})
+    else:
+        print(desk.text("shardwise.certificate-issued", id=files.id))
+        for path in files.paths:
+            print(f"  {path}")
+
+
+@certificate.command("verify", help="cli-certificate-verify")
+def certificate_verify(
+    context: Context,
+    file: Annotated[Path, Argument(metavar="FILE", help="cli-certificate-file")],
+    accept: Annotated[list[str] | None, Option(metavar="practice", help="cli-certificate-accept")] = None,
+    email: Annotated[str | None, Option(help="cli-certificate-email")] = None,
+    as_json: Json = False,
+    _lang: Lang = None,
+) -> None:
+    import certificates
+
+    desk = _desk(context)
+    accepted = {"issuer", "endorsed", *(accept or ())}
+    if not accepted <= {"issuer", "endorsed", "practice"}:
+        raise WrongUse(CourseError("shardwise.certificate-accept-unknown", known="practice"))
+    with _right_use():
+        data = certificates.read(file)
+    found = certificates.verify(data, language=desk.language, email=email)
+    if as_json:
+        _print_json(found.as_json())
+    else:
+        from shardwise import terminal
+
+        terminal.verification(found, desk.text)
+    raise typer.Exit(YES if found.verdict in accepted else NO)
+
+
+# --- record
+
+
+@record.command("show", help="cli-record-show")
+def record_show(context: Context, as_json: Json = False, _lang: Lang = None) -> None:
+    from shardwise import progress
+
+    desk = _desk(context)
+    shown = progress.overview(_record(desk), desk.language)
+    if as_json:
+        _print_json(shown.as_json())
+    else:
+        from shardwise import terminal
+
+        terminal.overview(shown, desk.text)
+
+
+@record.command("export", help="cli-record-export")
+def record_export(
+    context: Context, file: Annotated[Path, Argument(metavar="FILE", help="cli-record-out")], _lang: Lang = None
+) -> None:
+    desk = _desk(context)
+    if not file.absolute().parent.is_dir():
+        raise WrongUse(CourseError("shardwise.no-folder", path=str(file.parent)))
+    _record(desk).export(file)
+    print(desk.text("shardwise.record-exported", path=str(file)))
+
+
+@record.command("import", help="cli-record-import")
+def record_import(
+    context: Context, file: Annotated[Path, Argument(metavar="FILE", help="cli-record-in")], _lang: Lang = None
+) -> None:
+    desk = _desk(context)
+    if not file.is_file():
+        raise WrongUse(CourseError("shardwise.no-file", path=str(file)))
+    merged = _record(desk).merge(file)
+    print(desk.text("shardwise.record-imported", added=merged.added, known=merged.known))
+
+
+# --- what the commands share
+
+
+def _desk(context: Context) -> Desk:
+    desk: Desk = context.obj
+    return desk
+
+
+def _record(desk: Desk) -> Record:
+    """The learner's record; what was put right while opening it is told."""
+    from shardwise.record import Record
+
+    opened = Record.open()
+    if opened.notice is not None:
+        _complain(desk.text, opened.notice)
+    return opened
+
+
+class _right_use:
+    """What goes wrong inside was asked for wrongly."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, CourseError):
+            raise WrongUse(error) from error
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise CourseError("shardwise.no-file", path=str(file)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise CourseError("shardwise.file-unreadable", path=str(file)) from error
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def _whole(points: float) -> int | float:
+    return int(points) if float(points).is_integer() else points
+
+
+def _complain(text: Translator, error: CourseError) -> None:
+    print(error.in_language(text), file=sys.stderr)
+
+
+# --- starting
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Runs the command and leaves with its exit code; a learner never sees a traceback for what the course foresees."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
+    sys.exit(run(words))
+
+
+def run(words: Sequence[str]) -> int:
+    """The exit code of a command; it prints and returns, and never raises."""
+    try:
+        desk = Desk(preferred(_asked_language(words)))
+    except CourseError as error:
+        _complain(translator("en"), error)
+        return WRONG_USE
+    command = typer.main.get_command(app)
+    _in_words(command, desk.text)
+    try:
+        code = command.main(list(words), prog_name="shardwise", standalone_mode=False, obj=desk)
+        return code if isinstance(code, int) else YES
+    except WrongUse as wrong:
+        _complain(desk.text, wrong.error)
+        return WRONG_USE
+    except CourseError as error:
+        _complain(desk.text, error)
+        return NO
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except typer.TyperException as error:
+        return _usage(error, desk.text)
+
+
+def _asked_language(words: Sequence[str]) -> str | None:
+    """What `--lang` says, wherever it stands before a `--`."""
+    found = None
+    for number, word in enumerate(words):
+        if word == "--":
+            break
+        if word == "--lang":
+            found = next(iter(words[number + 1 :]), None)
+        elif word.startswith("--lang="):
+            found = word.partition("=")[2]
+    return found
+
+
+def _in_words(command: Any, text: Translator) -> None:
+    """Puts messages in the place of their ids, in a command and those below it."""
+    from typer import rich_utils
+
+    rich_utils.ARGUMENTS_PANEL_TITLE = text("shardwise.cli-arguments")
+    rich_utils.OPTIONS_PANEL_TITLE = text("shardwise.cli-options")
+    rich_utils.COMMANDS_PANEL_TITLE = text("shardwise.cli-commands")
+    rich_utils.DEFAULT_STRING = text("shardwise.cli-default")
+    rich_utils.REQUIRED_LONG_STRING = text("shardwise.cli-required")
+    waiting = [command]
+    while waiting:
+        each = waiting.pop()
+        each.help = text(f"shardwise.{each.help}")
+        each.get_help_option(Context(each)).help = text("shardwise.cli-help")
+        for parameter in each.params:
+            parameter.help = text(f"shardwise.{parameter.help}")
+        waiting += getattr(each, "commands", {}).values()
+
+
+def _usage(error: typer.TyperException, text: Translator) -> int:
+    """Tells wrong use in the learner's words, as far as Typer says what was wrong."""
+    context, parameter = getattr(error, "ctx", None), getattr(error, "param", None)
+    kind = type(error).__name__
+    if kind == "NoArgsIsHelpError":  # it has shown the help itself
+        return WRONG_USE
+    if kind == "NoSuchOption":
+        said = text("shardwise.cli-no-option", option=error.option_name)  # type: ignore[attr-defined]
+    elif parameter is not None and kind == "MissingParameter":
+        said = text("shardwise.cli-missing", name=_called(parameter))
+    elif parameter is not None:
+        kind = {int: "whole", float: "number"}.get(parameter.type_descriptor.annotation, "other")
+        said = text(f"shardwise.cli-bad-{kind}", name=_called(parameter))
+    else:
+        said = error.format_message()
+    print(said, file=sys.stderr)
+    if context is not None:
+        print(text("shardwise.cli-see-help", command=f"{context.command_path} --help"), file=sys.stderr)
+    return WRONG_USE
+
+
+def _called(parameter: Any) -> str:
+    """An option by its flag, an argument by its name in the usage line."""
+    flags = [each for each in parameter.opts if each.startswith("--")]
+    return flags[0] if flags else str(parameter.metavar or parameter.name)
+
+
+if __name__ == "__main__":
+    main()
