@@ -1,4 +1,4 @@
-"""`python -m quiz check`: the form of the bank. `python -m quiz show ITEM`: an item as a learner meets it, for its author."""
+"""`python -m quiz check`: the form of the bank. `python -m quiz show ITEM`: one item with its key, for its author."""
 
 from __future__ import annotations
 

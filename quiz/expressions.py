@@ -24,10 +24,10 @@ _BINARY: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Value, Value], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,  # type: ignore[dict-item]
-    ast.LtE: operator.le,  # type: ignore[dict-item]
-    ast.Gt: operator.gt,  # type: ignore[dict-item]
-    ast.GtE: operator.ge,  # type: ignore[dict-item]
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
 }
 _FUNCTIONS: dict[str, Callable[..., Number]] = {
     "min": min,

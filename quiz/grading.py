@@ -1,13 +1,14 @@
 """Grading: a variant and an answer give right or wrong, and the sentences that explain it.
 
-An answer is plain JSON: a key (choice, fault), a list of keys (several, order), an object of pair to answer (match), or the
-text as typed (number, bytes).
+An answer is plain JSON: a key (choice, fault), a list of keys (several, order), an object of pair to answer (match), or
+the text as typed (number, bytes).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from quiz.items import Item, Option, Slip
 from quiz.numbers import Unit, parse
@@ -47,7 +48,7 @@ class Graded:
 
 
 def grade(variant: Variant, answer: Answer, language: Language | str) -> Graded:
-    """The grade. Raises CourseError for an answer that is none (empty, of another form, not a number): nothing is marked."""
+    """The grade. Raises CourseError for an answer that is none (empty, not a number): nothing is marked."""
     return _Grader(variant, find(language)).grade(answer)
 
 
@@ -143,7 +144,7 @@ class _Grader:
         place = {key: position for position, key in enumerate(answer)}
         inverted = [each for each in self.item.inversions if place[each.first] < place[each.then]]
         correct = list(answer) == right
-        neighbours = sum(place[first] < place[then] for first, then in zip(right, right[1:], strict=False))
+        neighbours = sum(place[first] < place[then] for first, then in pairwise(right))
         found = inverted[:2]
         parts = [self.say(f"inversions.{each.key}.feedback", each.feedback) for each in found]
         if not correct and not parts:
@@ -266,8 +267,7 @@ def key_of(variant: Variant) -> float:
     """The right number of a variant, in the item's unit: what the named function or expression computes."""
     if variant.item.key is None:
         raise ValueError(f"{variant.item.id} has no numeric key")
-    value = variant.number(variant.item.key)
-    return value
+    return variant.number(variant.item.key)
 
 
 def answer_unit(item: Item) -> Unit:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import jsonschema
 import yaml
 
-from translations import CourseError, Language
+from translations import CourseError, Language, formats
 from translations.catalogs import catalog
 
 FOLDER = Path(__file__).parent
@@ -136,7 +136,7 @@ class Item:
 
     def say(self, context: str, english: str, language: Language | str) -> str:
         """A text of this item in a language; the English where it has no translation."""
-        return catalog(language, f"bank-{self.unit}").get(f"{self.id}.{context}", english)
+        return wording(f"bank-{self.unit}", f"{self.id}.{context}", english, language)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +148,7 @@ class Objective:
     text: str
 
     def say(self, language: Language | str) -> str:
-        return catalog(language, "quiz").get(f"objectives.{self.id}.text", self.text)
+        return wording("objectives", f"{self.id}.text", self.text, language)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +160,14 @@ class Misconception:
     unit: str | None = None
 
     def say(self, language: Language | str) -> str:
-        return catalog(language, "quiz").get(f"misconceptions.{self.id}.text", self.text)
+        return wording("misconceptions", f"{self.id}.text", self.text, language)
+
+
+def wording(name: str, context: str, english: str, language: Language | str) -> str:
+    """A text in a language by catalog and context; in a right-to-left one its Latin runs and code are isolated."""
+    found = catalog(language, name)
+    said = found.get(context, english.strip())
+    return formats.isolate_runs(said) if found.language.direction == "rtl" and said != english.strip() else said
 
 
 def units() -> tuple[str, ...]:

@@ -14,7 +14,20 @@ from pathlib import Path
 
 from quiz import grading
 from quiz.expressions import ExpressionError, evaluate, names_in
-from quiz.items import FOLDER, Call, Item, Value, misconceptions, objectives, read
+from quiz.items import (
+    FOLDER,
+    Call,
+    Inversion,
+    Item,
+    Option,
+    Pair,
+    Slip,
+    Step,
+    Value,
+    misconceptions,
+    objectives,
+    read,
+)
 from quiz.items import units as bank_units
 from quiz.policy import policy
 from quiz.rendering import PLACEHOLDER, fill, plain
@@ -39,7 +52,7 @@ class Finding:
 
 
 def check(paths: Iterable[Path] | None = None, *, of: Iterable[Language] | None = None) -> tuple[Finding, ...]:
-    """Everything that is wrong with the bank (or with the files given), in the languages given (else the released ones)."""
+    """Everything wrong with the bank (or the files given), in the languages given (else the released ones)."""
     chosen = tuple(of) if of is not None else tuple(each for each in languages() if each.released or each.code == "en")
     files = tuple(paths) if paths is not None else tuple(FOLDER / "bank" / f"{unit}.yaml" for unit in bank_units())
     findings: list[Finding] = []
@@ -92,7 +105,7 @@ def item_faults(item: Item, of: Sequence[Language]) -> Iterator[str]:
         yield from _number_faults(item, made)
     for language in of:
         try:
-            yield from _equal_faults(item, made, language)
+            yield from _equal_faults(made, language)
         except KeyError as error:
             yield f"in {language.code}: {error} is not a parameter of this item"
 
@@ -102,9 +115,9 @@ def bank_faults(bank: Sequence[Item], of: Sequence[Language]) -> Iterator[str]:
     kinds = Counter(item.kind for item in bank)
     if kinds["recall"] > policy().recall_at_most * len(bank):
         yield f"{kinds['recall']} of {len(bank)} items ask for recall; at most {policy().recall_at_most:.0%} may"
-    applied = sum(kinds[kind] for kind in APPLIED)
+    applied = sum(count for kind, count in kinds.items() if kind in APPLIED)
     if applied < policy().applied_at_least * len(bank):
-        yield f"{applied} of {len(bank)} items ask to compute, predict or diagnose; {policy().applied_at_least:.0%} must"
+        yield f"{applied} of {len(bank)} items compute, predict or diagnose; {policy().applied_at_least:.0%} must"
     choices = [item for item in bank if item.form == "choice"]
     for language in of:
         longest = [item for item in choices if key_is_longest(item, language)]
@@ -112,8 +125,8 @@ def bank_faults(bank: Sequence[Item], of: Sequence[Language]) -> Iterator[str]:
         if len(longest) > allowed:
             names = ", ".join(item.id for item in longest)
             yield (
-                f"in {language.code} the key is the longest option in {len(longest)} of {len(choices)} choices, more often "
-                f"than chance ({allowed}): {names}. Shorten the keys or say more in a wrong option"
+                f"in {language.code} the key is the longest option in {len(longest)} of {len(choices)} choices, "
+                f"more often than chance ({allowed}): {names}. Shorten the keys or say more in a wrong option"
             )
     yield from _position_faults(choices)
 
@@ -126,9 +139,8 @@ def list_faults(items: Sequence[Item]) -> Iterator[str]:
         if objective.unit in with_bank and not counted[objective.id]:
             yield f"objective '{objective.id}' has no item"
         elif objective.unit in with_bank and counted[objective.id] < policy().per_objective:
-            yield (
-                f"objective '{objective.id}' has {counted[objective.id]} items; a quiz asks {policy().per_objective} of each"
-            )
+            few, asked = counted[objective.id], policy().per_objective
+            yield f"objective '{objective.id}' has {few} items; a quiz asks {asked} of each"
 
 
 def key_is_longest(item: Item, language: Language) -> bool:
@@ -166,7 +178,8 @@ def _key_faults(item: Item) -> Iterator[str]:
         yield f"{len(right)} options are marked correct; a {item.form} has exactly one"
     if item.form == "several" and not 1 < len(right) < len(item.options):
         yield "'several' needs at least two right options and one wrong"
-    keys = [each.key for each in (*item.options, *item.steps, *item.pairs)]
+    parts: tuple[Option | Step | Pair, ...] = (*item.options, *item.steps, *item.pairs)
+    keys = [each.key for each in parts]
     for repeated in {key for key in keys if keys.count(key) > 1}:
         yield f"the key '{repeated}' occurs twice"
     for option in item.options:
@@ -249,7 +262,7 @@ def _placeholder_faults(item: Item, made: Variant, of: Sequence[Language]) -> It
             yield f"'show' names {name}, which is not a parameter of this item"
 
 
-def _equal_faults(item: Item, made: Sequence[Variant], language: Language) -> Iterator[str]:
+def _equal_faults(made: Sequence[Variant], language: Language) -> Iterator[str]:
     for each in made:
         asked = question(each, language)
         for offered in (asked.offered, asked.answers):
@@ -289,7 +302,8 @@ def filled(item: Item, made: Variant, language: Language) -> Mapping[str, str]:
 
 
 def _misconceptions_of(item: Item) -> Iterator[str]:
-    for part in (*item.options, *item.slips, *item.inversions, *item.pairs):
+    parts: tuple[Option | Slip | Inversion | Pair, ...] = (*item.options, *item.slips, *item.inversions, *item.pairs)
+    for part in parts:
         if part.misconception:
             yield part.misconception
 

@@ -1,4 +1,4 @@
-"""Numbers as people write them: Arabic-Indic digits, decimal comma or point, grouping, powers of ten, units in words."""
+"""Numbers as people write them: Arabic-Indic digits, decimal comma or point, grouping, powers of ten, unit words."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """An item's texts as a learner sees them: values filled in, marks turned into HTML or plain text.
 
-The marks of a text are few: `code`, $formula$ and a blank line between paragraphs. Code and formulas run left to right in
-every language.
+The marks of a text are few: `code`, $formula$ and a blank line between paragraphs. Code and formulas run left to right
+in every language.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FORMULA = re.compile(r"\^(-?\w+)|_(\w)|([A-Za-zΨψ]+)|([^A-Za-z^_Ψψ]+|.)")
 
 
 def fill(text: str, values: Mapping[str, Value], show: Mapping[str, str], language: Language | str) -> str:
-    """The text with each {name} written as the reader's language writes it. Raises KeyError for a name without value."""
+    """The text with each {name} as the reader's language writes it. Raises KeyError for a name without value."""
     reader = find(language)
 
     def written(match: re.Match[str]) -> str:

@@ -33,7 +33,7 @@ class Shown:
 class Question:
     """A variant in the learner's language, without its key. Texts hold the marks of `quiz.rendering`.
 
-    `offered` are the things to choose, order or fill in; `answers` what rows of a match can be given; `unit` the unit's name.
+    `offered` are the things to choose, order or fill in; `answers` what rows of a match can be given; `unit` its name.
     """
 
     item: str
@@ -86,7 +86,7 @@ class ObjectiveResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """How an attempt ended. `passed` is whether the unit's share of mastered objectives reaches the policy's mastery."""
+    """How an attempt ended. `passed`: the unit's share of mastered objectives reaches the policy's mastery."""
 
     unit: str
     attempt: int
@@ -104,8 +104,8 @@ OnAnswer = Callable[[Answered], None]
 class Session:
     """One attempt at a unit's quiz by one learner. Same learner and attempt: same questions and numbers.
 
-    `resume` are answers of this attempt given before (from the record): their questions are not asked again. `items` are
-    the ids to ask instead of a drawn quiz (recall between sections, the questions before a unit).
+    `resume` are answers of this attempt given before (from the record): their questions are not asked again. `items`
+    are the ids to ask instead of a drawn quiz (recall between sections, the questions before a unit).
     """
 
     def __init__(
@@ -123,6 +123,7 @@ class Session:
         self.language = find(language)
         self.learner = seed
         self.attempt = attempt
+        self.is_quiz = items is None
         self._on_answer = on_answer
         chosen = _named(unit, items) if items is not None else drawn(unit, learner=seed, attempt=attempt)
         self.variants: tuple[Variant, ...] = tuple(
@@ -159,6 +160,12 @@ class Session:
     def graded(self) -> Graded | None:
         """The grade of the current question; None while it is unanswered."""
         return self._graded.get(self._at)
+
+    @property
+    def given(self) -> Answer | None:
+        """What was answered to the current question; None while it is unanswered."""
+        answered = self._answered.get(self._at)
+        return answered.answer if answered else None
 
     @property
     def variant(self) -> Variant:
@@ -240,7 +247,7 @@ def drawn(unit: str, *, learner: str, attempt: int) -> tuple[Item, ...]:
 
 
 def precheck(unit: str, *, learner: str) -> tuple[str, ...]:
-    """The ids of the questions before a unit: one that asks to compute, predict or diagnose for each objective first."""
+    """The ids of the questions before a unit: for each objective one, of the applied kinds if it has such."""
     bank = items(unit)
     applied = [item for item in bank if item.kind in ("compute", "predict", "diagnose")]
     chosen: list[str] = []
