@@ -1,0 +1,17 @@
+"""The course's figures: memory and traffic as measured, shards and rings as arranged, in the learner's language."""
+
+from labs.telemetry.drawing.diagrams import Table, rank_table, ring, timetable
+from labs.telemetry.drawing.memory import bars, memory_over_time, stacked_bars, traffic_bars
+from labs.telemetry.drawing.svg import Svg
+
+__all__ = [
+    "Svg",
+    "Table",
+    "bars",
+    "memory_over_time",
+    "rank_table",
+    "ring",
+    "stacked_bars",
+    "timetable",
+    "traffic_bars",
+]

@@ -1,0 +1,228 @@
+"""Pictures of how things are arranged: who holds which shard, and how chunks travel around a ring."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from html import escape
+from typing import Any, Literal
+
+from labs.telemetry.drawing.legend import (
+    LABEL_SIZE,
+    MARGIN,
+    SMALL_SIZE,
+    Words,
+    entry,
+    heading,
+    heading_height,
+    legend,
+    legend_height,
+)
+from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.palette import PHASE_STRENGTH
+from labs.telemetry.drawing.svg import Sheet, Svg, text_width
+from translations import Language
+
+MODEL_STATES = ("parameters", "gradients", "optimizer_states")
+RingPhase = Literal["reduce-scatter", "all-gather"]
+
+
+def rank_table(
+    *,
+    ranks: int,
+    sharded: Collection[str],
+    language: Language | str,
+    title: str,
+    alt: str | None = None,
+    held: Sequence[str] = MODEL_STATES,
+) -> Svg:
+    """A row for each rank, a column for each of `held`: all N parts filled where the rank holds the whole, only its own
+    where it is `sharded`.
+    """
+    words = Words.of(language)
+    unknown = set(sharded) - set(held)
+    if unknown:
+        raise ValueError(f"{sorted(unknown)} cannot be sharded: a rank holds {list(held)}")
+    names = max(text_width(words("rank", rank=ranks - 1), size=LABEL_SIZE), 40) + 16
+    top = heading_height(title, width=WIDTH) + 40
+    row, gap = 34.0, 28.0
+    sheet = Sheet(width=WIDTH, height=top + ranks * row + 10, language=words.language)
+    heading(sheet, title)
+    column = (WIDTH - 2 * MARGIN - names - gap * (len(held) - 1)) / len(held)
+    for index, category in enumerate(held):
+        left = MARGIN + names + index * (column + gap)
+        told = words("column-sharded" if category in sharded else "column-whole", name=words.category(category))
+        sheet.text(left + column / 2, top - 12, told, at="middle", size=LABEL_SIZE, weight=600)
+        for rank in range(ranks):
+            y, part = top + rank * row, column / ranks
+            for shard in range(ranks):
+                if category not in sharded or shard == rank:
+                    sheet.swatch(category, left + shard * part, y, part, row - 12)
+            for shard in range(1, ranks):
+                sheet.line(left + shard * part, y, left + shard * part, y + row - 12, opacity=0.25)
+            sheet.outline(left, y, column, row - 12, opacity=0.55)
+    for rank in range(ranks):
+        sheet.text(MARGIN + names - 14, top + rank * row + 15, words("rank", rank=rank), at="right", size=LABEL_SIZE)
+    parts = [
+        words("table-sharded" if category in sharded else "table-whole", name=words.category(category), ranks=ranks)
+        for category in held
+    ]
+    return sheet.svg(alt=alt or " ".join([f"{title.rstrip('.')}.", *parts]))
+
+
+def ring(
+    *,
+    ranks: int,
+    step: int,
+    language: Language | str,
+    title: str,
+    phase: RingPhase = "reduce-scatter",
+    alt: str | None = None,
+) -> Svg:
+    """A ring of N ranks, each with its N chunks, before step `step` (0 ... N-2) of a ring reduce-scatter or the all-gather after it.
+
+    In a reduce-scatter rank r sends chunk (r - step) mod N to its right neighbour, which adds it; in the all-gather,
+    chunk (r + 1 - step) mod N, which the neighbour keeps. The number in a chunk is of how many ranks it is the sum.
+    `step` N-1 shows what came out, with nothing sent.
+    """
+    if ranks < 2 or not 0 <= step < ranks:
+        raise ValueError(
+            f"a ring of {ranks} ranks has steps 0 to {ranks - 2}, and {ranks - 1} for what came out; not {step}"
+        )
+    words = Words.of(language)
+    sums = [
+        [_summed(rank, chunk, ranks=ranks, step=step, phase=phase) for chunk in range(ranks)] for rank in range(ranks)
+    ]
+    offset = 0 if phase == "reduce-scatter" else 1
+    sent = None if step == ranks - 1 else [(rank + offset - step) % ranks for rank in range(ranks)]
+
+    box, high = 26.0, 24.0
+    wide, tall = box * ranks, high + 20
+    radius_x = max(150.0, (wide + 110) * ranks / (2 * math.pi))
+    radius_x = min(radius_x, (WIDTH - 2 * MARGIN - wide) / 2)
+    radius_y = max(92.0, 30.0 * ranks)
+    top = heading_height(title, width=WIDTH) + 12
+    sheet = Sheet(width=WIDTH, height=top + 2 * radius_y + tall + 34, language=words.language)
+    heading(sheet, title)
+    middle_x, middle_y = WIDTH / 2, top + radius_y + tall / 2
+    places = [
+        (
+            middle_x + radius_x * math.sin(2 * math.pi * rank / ranks),
+            middle_y - radius_y * math.cos(2 * math.pi * rank / ranks),
+        )
+        for rank in range(ranks)
+    ]
+    if sent is not None:
+        for rank in range(ranks):
+            middle = 2 * math.pi * (rank + 0.5) / ranks
+            half = 0.17 * 2 * math.pi / ranks
+            arc = [middle - half, middle, middle + half]
+            reach = [1.0, 1 / math.cos(half), 1.0]
+            points = [
+                (middle_x + radius_x * far * math.sin(angle), middle_y - radius_y * far * math.cos(angle))
+                for angle, far in zip(arc, reach, strict=True)
+            ]
+            sheet.arrow(points)
+            told = words("ring-chunk", chunk=sent[rank])
+            x = middle_x + (radius_x - 44) * math.sin(middle)
+            y = middle_y - (radius_y - 26) * math.cos(middle) + 4
+            sheet.text(x, y, told, at="middle", size=SMALL_SIZE)
+    for rank, (x, y) in enumerate(places):
+        left, upper = x - wide / 2, y - high / 2
+        sheet.text(x, upper - 7, words("rank", rank=rank), at="middle", size=LABEL_SIZE, weight=600)
+        for chunk in range(ranks):
+            full = sums[rank][chunk]
+            sheet.shade(left + chunk * box, upper, box, high, strength=0.05 + 0.3 * (full - 1) / max(ranks - 1, 1))
+            sheet.outline(left + chunk * box, upper, box, high, opacity=0.45)
+            if sent is not None and sent[rank] == chunk:
+                sheet.outline(left + chunk * box + 2, upper + 2, box - 4, high - 4, opacity=1, radius=3)
+            sheet.text(left + (chunk + 0.5) * box, upper + 16, str(full), at="middle", size=LABEL_SIZE, ltr=True)
+    told = [
+        words("ring-rank", rank=rank, sums=words("separator").join(str(full) for full in sums[rank]))
+        for rank in range(ranks)
+    ]
+    moves = [] if sent is None else [
+        words("ring-sends", rank=rank, chunk=chunk, other=(rank + 1) % ranks) for rank, chunk in enumerate(sent)
+    ]  # fmt: skip
+    return sheet.svg(alt=alt or " ".join([f"{title.rstrip('.')}.", *told, *moves]))
+
+
+def _summed(rank: int, chunk: int, *, ranks: int, step: int, phase: RingPhase) -> int:
+    """Of how many ranks this rank's chunk is the sum, before the step."""
+    behind = (rank - chunk) % ranks  # ring steps that the chunk took to come here from where it started
+    if phase == "reduce-scatter":
+        return behind + 1 if 0 < behind <= step else 1
+    arrived = (rank + 1 - chunk) % ranks  # 0 for the chunk that this rank has the whole sum of
+    if arrived <= step:
+        return ranks
+    return behind + 1
+
+
+def timetable(
+    lines: Sequence[tuple[str, Sequence[tuple[str, float, float]]]],
+    *,
+    language: Language | str,
+    title: str,
+    alt: str,
+) -> Svg:
+    """A line for each name (a rank, a stage), with its phases as blocks from when to when."""
+    words = Words.of(language)
+    present = [name for name in PHASE_STRENGTH if any(phase == name for _, blocks in lines for phase, _, _ in blocks)]
+    entries = [entry("phase", name, words) for name in present]
+    names = max((text_width(name, size=LABEL_SIZE) for name, _ in lines), default=0) + 16
+    top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 12
+    sheet = Sheet(width=WIDTH, height=top + 30 * len(lines) + 6, language=words.language)
+    y = heading(sheet, title)
+    legend(sheet, entries, top=y + 4)
+    last = max((end for _, blocks in lines for _, _, end in blocks), default=1.0) or 1.0
+    left = MARGIN + names
+    room = WIDTH - MARGIN - left
+    for index, (name, blocks) in enumerate(lines):
+        y = top + index * 30
+        sheet.text(left - 12, y + 14, name, at="right", size=LABEL_SIZE)
+        for phase, start, end in blocks:
+            x, width = left + room * start / last, room * (end - start) / last
+            sheet.shade(x, y, width, 20, strength=PHASE_STRENGTH[phase])
+            sheet.outline(x, y, width, 20, opacity=0.4)
+    return sheet.svg(alt=alt)
+
+
+class Table:
+    """Rows of computed values as an accessible HTML table: the first cell of a row is its heading; numbers keep their
+    own direction.
+    """
+
+    def __init__(
+        self, rows: Sequence[Sequence[Any]], *, header: Sequence[str], language: Language | str, caption: str = ""
+    ) -> None:
+        self._words, self.rows, self.header, self.caption = Words.of(language), rows, header, caption
+
+    @property
+    def html(self) -> str:
+        direction = self._words.language.direction
+        head = "".join(f'<th scope="col" style="{_CELL}">{escape(str(name))}</th>' for name in self.header)
+        body = "".join(
+            "<tr>"
+            + "".join(
+                f'<{"th scope=row" if index == 0 else "td"} style="{_CELL}"><bdi>{escape(str(cell))}</bdi></{"th" if index == 0 else "td"}>'
+                for index, cell in enumerate(row)
+            )
+            + "</tr>"
+            for row in self.rows
+        )
+        caption = (
+            f'<caption style="text-align:start;padding:4px 0">{escape(self.caption)}</caption>' if self.caption else ""
+        )
+        return (
+            f'<table dir="{direction}" lang="{self._words.language.code}" style="border-collapse:collapse">'
+            f"{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        )
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        plain = "\n".join("\t".join(map(str, row)) for row in [self.header, *self.rows])
+        return {"text/html": self.html, "text/plain": plain}
+
+
+_CELL = (
+    "padding:4px 14px;text-align:start;font-variant-numeric:tabular-nums;border-bottom:1px solid rgba(128,128,128,0.35)"
+)

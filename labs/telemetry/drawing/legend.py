@@ -1,0 +1,112 @@
+"""What a figure says in words: its title, its legend of categories and phases, and numbers with their units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from labs.telemetry.drawing.palette import FORMULA_DASH, PHASE_STRENGTH
+from labs.telemetry.drawing.svg import Sheet, text_width, wrapped
+from translations import Language, Translator, translator
+from translations import language as find
+from translations.formats import bytes_, number
+
+TITLE_SIZE, LABEL_SIZE, SMALL_SIZE = 16.0, 12.0, 11.0
+MARGIN = 16.0
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of figures in one language."""
+
+    language: Language
+    text: Translator
+
+    @classmethod
+    def of(cls, language: Language | str) -> Words:
+        return cls(find(language), translator(language))
+
+    def __call__(self, name: str, /, **values: object) -> str:
+        return self.text(f"labs.telemetry-{name}", **values)
+
+    def category(self, category: str) -> str:
+        return self("category-" + category.replace("_", "-"))
+
+    def phase(self, phase: str) -> str:
+        return self("phase-" + phase)
+
+    def bytes(self, count: float) -> str:
+        return bytes_(count, self.language)
+
+    def axis(self, highest: float) -> Callable[[float], str]:
+        """Tick labels in the one unit that suits the highest value: 0, 2 MB, 4 MB."""
+        powers = ("B", "kB", "MB", "GB", "TB", "PB")
+        power = 0
+        while highest >= 1000 ** (power + 1) and power < len(powers) - 1:
+            power += 1
+
+        def label(value: float) -> str:
+            if not value:
+                return "0"
+            scaled = value / 1000**power
+            shown = round(scaled) if abs(scaled - round(scaled)) < 1e-9 else scaled
+            return f"{number(shown, self.language, digits=2)}\N{NARROW NO-BREAK SPACE}{powers[power]}"
+
+        return label
+
+
+def heading(sheet: Sheet, words: str, *, top: float = MARGIN) -> float:
+    """Writes a title; returns the y under it."""
+    y = top
+    for line in wrapped(words, size=TITLE_SIZE, width=sheet.width - 2 * MARGIN):
+        y += TITLE_SIZE + 5
+        sheet.opening(MARGIN, sheet.width - MARGIN, y - 5, line, size=TITLE_SIZE, weight=600)
+    return y
+
+
+Entry = tuple[str, Callable[[Sheet, float, float], None]]
+
+
+def entry(kind: str, name: str, words: Words) -> Entry:
+    """A legend's entry: `kind` is category, phase or formula."""
+    if kind == "category":
+        return words.category(name), lambda sheet, x, y: sheet.swatch(name, x, y - 10, 18, 12)
+    if kind == "phase":
+        return words.phase(name), lambda sheet, x, y: sheet.shade(x, y - 7, 18, 6, strength=PHASE_STRENGTH[name])
+    return words("formula"), lambda sheet, x, y: sheet.line(x, y - 4, x + 18, y - 4, width=1.8, dash=FORMULA_DASH)
+
+
+def legend(sheet: Sheet, entries: Sequence[Entry], *, top: float) -> float:
+    """Writes entries from where reading begins, in as many lines as they need; returns the y under them."""
+    gap, sign, line = 20.0, 25.0, 21.0
+    used, y = 0.0, top + 14
+    room = sheet.width - 2 * MARGIN
+    for words, draw in entries:
+        width = sign + text_width(words, size=LABEL_SIZE)
+        if used and used + width > room:
+            used, y = 0.0, y + line
+        if sheet.rtl:
+            x = sheet.width - MARGIN - used
+            draw(sheet, x - 18, y)
+            sheet.text(x - sign, y, words, at="right", size=LABEL_SIZE)
+        else:
+            x = MARGIN + used
+            draw(sheet, x, y)
+            sheet.text(x + sign, y, words, at="left", size=LABEL_SIZE)
+        used += width + gap
+    return y + 7
+
+
+def legend_height(entries: Sequence[Entry], *, width: float) -> float:
+    """What `legend` will take, for a sheet of that width."""
+    used, lines = 0.0, 1
+    for words, _ in entries:
+        own = 25.0 + text_width(words, size=LABEL_SIZE)
+        if used and used + own > width - 2 * MARGIN:
+            used, lines = 0.0, lines + 1
+        used += own + 20.0
+    return 21.0 * lines
+
+
+def heading_height(words: str, *, width: float) -> float:
+    return MARGIN + (TITLE_SIZE + 5) * len(wrapped(words, size=TITLE_SIZE, width=width - 2 * MARGIN))

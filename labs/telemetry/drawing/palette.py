@@ -1,0 +1,45 @@
+"""One look for each category, the same in the live plot, lesson figures and printed pages: a colour and a pattern, never colour alone.
+
+The colours are those of Okabe and Ito (2008), told apart by readers of every kind of colour vision; they hold on white
+and on black.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from labs.telemetry.categories import CATEGORIES, PHASES
+
+Pattern = Literal["plain", "rising", "dots", "level", "crossed", "upright"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """`ink` draws the pattern on the colour."""
+
+    colour: str
+    ink: str
+    pattern: Pattern
+
+
+_WHITE, _BLACK = "rgba(255,255,255,0.6)", "rgba(0,0,0,0.42)"
+
+LOOKS: dict[str, Look] = {
+    "parameters": Look(colour="#0072B2", ink=_WHITE, pattern="plain"),
+    "gradients": Look(colour="#E69F00", ink=_BLACK, pattern="rising"),
+    "optimizer_states": Look(colour="#009E73", ink=_WHITE, pattern="dots"),
+    "activations": Look(colour="#56B4E9", ink=_BLACK, pattern="level"),
+    "communication": Look(colour="#D55E00", ink=_WHITE, pattern="crossed"),
+    "temporary": Look(colour="#CC79A7", ink=_BLACK, pattern="upright"),
+}
+assert tuple(LOOKS) == CATEGORIES
+
+# From the bottom of a stack: what stays, then what comes and goes. Model states lie together, so that the formula's
+# line meets their top.
+STACKED = ("parameters", "optimizer_states", "gradients", "communication", "activations", "temporary")
+
+# How strongly the text's own colour is mixed in where a phase is marked.
+PHASE_STRENGTH = dict(zip(PHASES, (0.14, 0.38, 0.72), strict=True))
+
+FORMULA_DASH = "7 4"
