@@ -85,7 +85,11 @@ def _check(extracted: pipeline.Extracted, chosen: Sequence[Language], name: str 
 
 
 def _fill(extracted: pipeline.Extracted, chosen: Language, file: Path) -> int:
-    tasks = yaml.safe_load(file.read_text(encoding="utf-8")) or []
+    try:
+        tasks = yaml.safe_load(file.read_text(encoding="utf-8")) or []
+    except (OSError, yaml.YAMLError) as error:
+        print(error, file=sys.stderr)
+        return 2
     written, refused = pipeline.fill(extracted, chosen, tasks)
     print(f"{chosen.code}: {written} written")
     for at in refused:

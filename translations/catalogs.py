@@ -34,7 +34,7 @@ class Catalog:
     def get(self, context: str, english: str) -> str:
         """The translation; the English text where it is missing or stale."""
         entry = self.entries.get(context)
-        if entry is None or entry.stale or entry.english != english:
+        if entry is None or entry.stale or entry.english != english.strip():
             return english
         return entry.translated or english
 
@@ -52,7 +52,7 @@ class Catalog:
         if self.language.code == SOURCE:
             return True
         entry = self.entries.get(context)
-        return bool(entry and not entry.stale and entry.english == english and entry.translated)
+        return bool(entry and not entry.stale and entry.english == english.strip() and entry.translated)
 
 
 def catalog(of: Language | str, name: str) -> Catalog:

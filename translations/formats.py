@@ -46,9 +46,9 @@ def bytes_(n: float, language: Language | str, binary: bool = False) -> str:
     power, value = 0, float(n)
     while abs(value) >= base and power < len(units) - 1:
         value, power = value / base, power + 1
-    if power and abs(_significant(value, 3)[0]) >= base and power < len(units) - 1:
+    if power and abs(_three_digits(value)) >= base and power < len(units) - 1:
         value, power = value / base, power + 1
-    shown = number(round(value), language) if not power else number(value, language)
+    shown = number(round(value), language) if not power or abs(value) >= 999.5 else number(value, language)
     return f"{shown}{NARROW_SPACE}{units[power]}"
 
 
@@ -131,6 +131,11 @@ def _unit(value: float, unit: str, language: Language) -> str:
     number_format = "#,##0" if isinstance(value, int) else _pattern(_significant(value, 3)[1], trailing=False)
     shown = format_unit(value, unit, length="short", format=number_format, locale=language.locale)
     return shown.replace(" ", NARROW_SPACE)
+
+
+def _three_digits(value: float) -> float:
+    """As it will be shown: to three significant digits, or the next whole one from 1000 on."""
+    return round(value) if abs(value) >= 999.5 else _significant(value, 3)[0]
 
 
 def _significant(x: float, digits: int) -> tuple[float, int]:

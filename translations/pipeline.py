@@ -135,7 +135,7 @@ def state(entry: polib.POEntry) -> str:
 
 
 def todo(extracted: Extracted, language: Language, name: str | None = None) -> list[dict[str, Any]]:
-    """What is missing or stale, for a translator to fill in: ``at``, ``en``, where stale ``en_was`` and ``was``, ``to``."""
+    """What is missing or stale, for a translator: ``at``, ``en``, where stale ``en_was`` and ``was``, ``to``."""
     tasks: list[dict[str, Any]] = []
     memory = _memory(language.folder)
     for catalog, wanted in extracted.catalogs.items():

@@ -64,7 +64,7 @@ class _Source:
         self.starts = [0]
         for line in self.lines:
             self.starts.append(self.starts[-1] + len(line) + 1)
-        self.plain = "\n".join(_without_magic(line, number) for number, line in enumerate(self.lines))
+        self.plain = without_magic(code)
 
     def comments(self) -> Iterator[_Edit]:
         """Edits of comments: consecutive whole-line comments of one indentation are one text."""
@@ -242,12 +242,10 @@ def _begins(line: str, block: list[str], first: int) -> bool:
     return depth != before and not _BULLET.match(block[-1].strip())
 
 
-def _without_magic(line: str, number: int) -> str:
-    """IPython's own lines as Python that has no text in it."""
-    if number == 0 and line.startswith("%%"):
-        return ""
-    magic = _MAGIC.match(line)
-    return f"{magic[1]}pass" if magic else line
+def without_magic(code: str) -> str:
+    """The code, line by line, with IPython's own lines as Python that has no text in it."""
+    lines = [f"{magic[1]}pass" if (magic := _MAGIC.match(line)) else line for line in code.split("\n")]
+    return "\n".join(lines)
 
 
 def _literal(text: str) -> str:

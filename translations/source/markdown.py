@@ -55,6 +55,11 @@ def parse(text: str) -> list[Token]:
     return _parser().parse(text)
 
 
+def headings(text: str) -> list[tuple[int, int]]:
+    """Each heading's level and line (from 0)."""
+    return [(int(token.tag[1]), token.map[0]) for token in parse(text) if token.type == "heading_open" and token.map]
+
+
 def _block(opening: Token, token: Token, lines: list[str], say: Say, line: int) -> list[str] | None:
     english = _joined(token.content)
     if not has_words(english):

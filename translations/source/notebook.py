@@ -160,7 +160,8 @@ def _named(cells: list[Cell]) -> tuple[Cell, ...]:
     used: dict[str, int] = {}
     named: list[Cell] = []
     for cell in cells:
-        name = cell.id or f"{cell.kind}-{digest(cell.text)}"
+        own = "-".join(("exercise", *cell.include)) if cell.include else f"{cell.kind}-{digest(cell.text)}"
+        name = cell.id or own
         if cell.id and name in used:
             raise SourceError(f"{cell.line}: two cells have the id {name}")
         used[name] = used.get(name, 0) + 1

@@ -1,0 +1,34 @@
+"""``python -m lessons build | check``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from lessons import builder
+from translations.source import SourceError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; 0 for all well, 1 for something to mend, 2 for wrong use."""
+    parser = argparse.ArgumentParser(prog="python -m lessons", description="The lessons, built from their sources.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("build", help="build every lesson in every released language")
+    commands.add_parser("check", help="say what is wrong with the sources, and which built lessons are out of step")
+    options = parser.parse_args(arguments)
+    if options.command == "build":
+        try:
+            changed = builder.build()
+        except SourceError as error:
+            print(error, file=sys.stderr)
+            return 1
+        print("\n".join(path.relative_to(builder.ROOT).as_posix() for path in changed) or "nothing changed")
+        return 0
+    faults = list(builder.check())
+    print("\n".join(faults) or f"{len(builder.sources())} lessons, all in step")
+    return int(bool(faults))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
