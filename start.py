@@ -501,7 +501,7 @@ def learn(call: Call) -> int:
     """Opens JupyterLab on the course's home."""
     call.environment.ensure(["requirements.lock"])
     chosen = ["--lang", call.language] if call.language else []
-    command = [str(call.environment.python), "-m", "shardwise", "learn", *chosen, *call.arguments]
+    command = [str(call.environment.python), "-m", "shardwise.cli", "learn", *chosen, *call.arguments]
     os.execve(command[0], command, call.environment.environ())
 
 
@@ -509,7 +509,7 @@ def doctor(call: Call) -> int:
     """Says what this machine has and what is missing."""
     call.environment.ensure(["requirements.lock"])
     return call.environment.run(
-        "-m", "shardwise", "doctor", *(["--lang", call.language] if call.language else []), *call.arguments
+        "-m", "shardwise.cli", "doctor", *(["--lang", call.language] if call.language else []), *call.arguments
     )
 
 

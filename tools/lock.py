@@ -1,9 +1,9 @@
 """Writes ``requirements.lock`` and ``requirements-dev.lock`` anew: ``python tools/lock.py`` (needs ``pip install uv``).
 
-uv resolves what ``pyproject.toml`` asks for, once for every Python from 3.11 and for Linux and macOS together. Versions that
-are locked now are kept where they still fit; ``--upgrade`` takes the newest. The locks are requirements files that plain pip
-reads. Sizes and hashes are comments, which ``start.py`` turns into pip's ``--hash`` options: pip wants hashes for all or for
-none, and torch has none, since which of its builds is installed is the learner's choice.
+uv resolves what ``pyproject.toml`` asks for, once for every Python from 3.11 and for Linux and macOS together. Versions
+that are locked now are kept where they still fit; ``--upgrade`` takes the newest. The locks are requirements files that
+plain pip reads. Sizes and hashes are comments, which ``start.py`` turns into pip's ``--hash`` options: pip wants hashes
+for all or for none, and torch has none, since which of its builds is installed is the learner's choice.
 """
 
 from __future__ import annotations

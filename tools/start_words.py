@@ -1,4 +1,4 @@
-"""Writes ``shardwise/start.json``: ``python tools/start_words.py``; with ``--check`` it only says whether that is needed.
+"""Writes ``shardwise/start.json``: ``python tools/start_words.py``; ``--check`` only says whether it is out of step.
 
 ``start.py`` speaks before anything is installed, when no catalog can be read. Its messages are those of
 ``shardwise/messages.yaml`` whose ids start with ``start-``, translated in the ordinary catalogs; this file is their
