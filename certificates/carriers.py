@@ -100,7 +100,7 @@ def _in_svg(data: bytes) -> list[bytes]:
 def _in_pdf(data: bytes) -> list[bytes]:
     """The attached files: every stream of type EmbeddedFile."""
     found = []
-    for mark in re.finditer(rb"/Type\s?/EmbeddedFile(?![A-Za-z])", data):
+    for mark in re.finditer(rb"/Type[ \t\r\n]?/EmbeddedFile(?![A-Za-z])", data):
         opening = re.compile(rb"stream\r?\n").search(data, mark.end(), mark.end() + 1000)
         closing = data.find(b"endstream", opening.end()) if opening else -1
         if not opening or closing < 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -18,7 +18,7 @@ class Summary:
     holder: str
     unit: str
     achievement: str
-    issued: date
+    moment: datetime
     version: str
     language: str
     supervised: bool
@@ -40,7 +40,7 @@ def summarize(credential: Mapping[str, Any]) -> Summary:
         holder=next(each["identityHash"] for each in subject["identifier"] if each["identityType"] == "name"),
         unit=achievement["name"],
         achievement=achievement["id"],
-        issued=date.fromisoformat(credential["validFrom"][:10]),
+        moment=datetime.fromisoformat(credential["validFrom"]),
         version=achievement["version"],
         language=achievement["inLanguage"],
         supervised=evidence["supervised"] == "yes",
@@ -60,7 +60,7 @@ def rows(credential: Mapping[str, Any], language: Language | str) -> tuple[tuple
     return (
         (text("certificates.page-holder"), summary.holder),
         (text("certificates.page-unit"), summary.unit),
-        (text("certificates.issued-on"), formats.date(summary.issued, text.language)),
+        (text("certificates.issued-on"), formats.date(summary.moment.date(), text.language)),
         (text("certificates.result-mastery"), mastered),
         (text("certificates.result-quiz"), percentage(summary.quiz, text.language)),
         (text("certificates.exercises-passed"), formats.isolate_latin(summary.checks)),

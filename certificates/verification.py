@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -22,11 +22,11 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from openbadgeslib.errors import LibOpenBadgesException
-from openbadgeslib.ob3 import OB3Verifier, resolve_did
+from openbadgeslib.ob3 import OB3Verifier, did_key_from_pem, resolve_did
 
 from certificates import carriers, strict
 from certificates.strict import Refused
-from translations import CourseError, Language, translator
+from translations import CourseError, Language, formats, translator
 
 STEPS = ("format", "signature", "issuer", "dates", "revocation", "recipient", "evidence")
 
@@ -102,7 +102,8 @@ def verify(data: bytes, *, language: Language | str = "en", email: str | None = 
     steps = []
     for name in STEPS:
         outcome = outcomes.get(name, Outcome("not-checked", "skipped"))
-        detail = text(f"certificates.{outcome.reason}", **(outcome.values or {}))
+        values = {key: _shown(value, text.language) for key, value in (outcome.values or {}).items()}
+        detail = text(f"certificates.{outcome.reason}", **values)
         steps.append(Step(step=name, result=outcome.result, reason=outcome.reason, detail=detail))
     sha256 = hashlib.sha256(token.encode("ascii")).hexdigest() if token else None
     return Verification(verdict=_verdict(outcomes), steps=tuple(steps), credential=credential, sha256=sha256)
@@ -115,6 +116,10 @@ class Outcome:
     result: str
     reason: str
     values: Mapping[str, object] | None = None
+
+
+def _shown(value: object, language: Language) -> object:
+    return formats.date(value, language) if isinstance(value, date) else value
 
 
 def _verdict(outcomes: Mapping[str, Outcome]) -> str:
@@ -163,11 +168,13 @@ def _signature(token: str, body: Mapping[str, Any]) -> Outcome:
 
 
 def _public_key(did: str) -> Ed25519PublicKey | None:
+    """The key that a did:key is, in its one spelling; None for any other kind of key."""
     try:
-        key = load_pem_public_key(resolve_did(did))
+        pem = resolve_did(did)
+        key = load_pem_public_key(pem)
     except (LibOpenBadgesException, ValueError):
         return None
-    return key if isinstance(key, Ed25519PublicKey) else None
+    return key if isinstance(key, Ed25519PublicKey) and did_key_from_pem(pem) == did else None
 
 
 def _library_refuses(token: str, body: Mapping[str, Any]) -> bool:
@@ -205,12 +212,12 @@ def _dates(body: Mapping[str, Any]) -> Outcome:
     if until and until <= since:
         return Outcome("fail", "dates-impossible")
     if since > now + leeway:
-        return Outcome("fail", "dates-future", {"date": since.date().isoformat()})
+        return Outcome("fail", "dates-future", {"date": since.date()})
     if until and until < now - leeway:
-        return Outcome("fail", "dates-expired", {"date": until.date().isoformat()})
+        return Outcome("fail", "dates-expired", {"date": until.date()})
     if until:
-        return Outcome("pass", "dates-until", {"date": until.date().isoformat()})
-    return Outcome("pass", "dates-pass", {"date": since.date().isoformat()})
+        return Outcome("pass", "dates-until", {"date": until.date()})
+    return Outcome("pass", "dates-pass", {"date": since.date()})
 
 
 def _moment(text: str) -> datetime | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from html import escape
 
 from openbadgeslib import baking
@@ -16,14 +17,15 @@ PIXELS = 600
 
 def png(certificate: Certificate, *, language: Language | str | None = None) -> bytes:
     """A picture of 600 x 600 pixels, with the JWT in its text chunk."""
-    drawn = typeset("badge.typ", _data(certificate, _text(certificate, language)), format="png", ppi=PIXELS / 300 * 72)
+    text = translator(language or certificate.language)
+    drawn = typeset("badge.typ", _data(certificate, text), format="png", at=_moment(certificate), ppi=PIXELS / 300 * 72)
     return baking.bake_png(drawn, certificate.jwt, keyword=baking.ITXT_KEYWORD_OB3)
 
 
 def svg(certificate: Certificate, *, language: Language | str | None = None) -> bytes:
     """The same drawing in outlines, titled for screen readers, with the JWT in its ``verify`` attribute."""
-    text = _text(certificate, language)
-    drawn = typeset("badge.typ", _data(certificate, text), format="svg").decode("utf-8")
+    text = translator(language or certificate.language)
+    drawn = typeset("badge.typ", _data(certificate, text), format="svg", at=_moment(certificate)).decode("utf-8")
     title = escape(text("certificates.badge-alt", unit=summarize(certificate.credential).unit))
     opening, rest = drawn.split(">", 1)
     titled = f'{opening} role="img" lang="{text.language.code}"><title>{title}</title>{rest}'
@@ -32,8 +34,8 @@ def svg(certificate: Certificate, *, language: Language | str | None = None) -> 
     )
 
 
-def _text(certificate: Certificate, language: Language | str | None) -> Translator:
-    return translator(language or certificate.language)
+def _moment(certificate: Certificate) -> datetime:
+    return summarize(certificate.credential).moment
 
 
 def _data(certificate: Certificate, text: Translator) -> dict[str, str]:

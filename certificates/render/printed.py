@@ -34,7 +34,7 @@ def pdf(certificate: Certificate, *, language: Language | str | None = None, pag
         for key in ("title-practice", "awarded", "mastered-unit", "objective-line", "practice-notice", "how-to-verify")
     }
     facts = (
-        (text("certificates.issued-on"), formats.date(summary.issued, text.language)),
+        (text("certificates.issued-on"), formats.date(summary.moment.date(), text.language)),
         (text("certificates.result-quiz"), percentage(summary.quiz, text.language)),
         (text("certificates.exercises-passed"), summary.checks),
         (text("certificates.conditions"), text(f"certificates.conditions-{conditions}")),
@@ -57,7 +57,7 @@ def pdf(certificate: Certificate, *, language: Language | str | None = None, pag
         "jwt": certificate.jwt,
         "attachment": text("certificates.attachment"),
     }
-    return typeset("certificate.typ", data, format="pdf", standards=("a-3a", "ua-1"))
+    return typeset("certificate.typ", data, format="pdf", at=summary.moment, standards=("a-3a", "ua-1"))
 
 
 def qr(certificate: Certificate, *, page: str | None = None) -> segno.QRCode:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -21,10 +22,13 @@ def typeset(
     data: Mapping[str, object],
     *,
     format: Literal["pdf", "png", "svg"],
+    at: datetime,
     standards: Sequence[Literal["a-3a", "ua-1"]] = (),
     ppi: float | None = None,
 ) -> bytes:
-    """A template of this folder with this data. Raises CourseError for a script that no font here shows.
+    """A template of this folder with this data, dated ``at``; equal arguments give equal bytes.
+
+    Raises CourseError for a script that no font here shows.
 
     The course's own fonts come first, so that a certificate looks the same everywhere; the computer's are only asked
     where those lack a character.
@@ -34,8 +38,8 @@ def typeset(
             result = typst.compile(
                 input=_source(template),
                 format=format,
-                font_paths=[str(files("fontpkg_amiri") / "files")],
-                ignore_system_fonts=own_only,
+                font_paths=_fonts(own_only),
+                timestamp=at,
                 pdf_standards=list(standards),
                 ppi=ppi,
                 sys_inputs={"data": json.dumps(data, ensure_ascii=False)},
@@ -47,6 +51,12 @@ def typeset(
         assert isinstance(result, bytes)
         return result
     raise CourseError("certificates.name-script")
+
+
+@cache
+def _fonts(own_only: bool) -> typst.Fonts:
+    own = [str(files("fontpkg_amiri") / "files")]
+    return typst.Fonts(include_system_fonts=not own_only, font_paths=own)
 
 
 @cache

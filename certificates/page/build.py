@@ -1,0 +1,84 @@
+"""Puts the page together: template, style, scripts, rules and the words of every released language.
+
+The page may run exactly this script and this style (their hashes stand in its policy) and load nothing at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from pathlib import Path
+
+from certificates import strict
+from translations import SOURCE, catalogs, language, languages, translator, wording
+
+FOLDER = Path(__file__).resolve().parent
+PAGE = FOLDER / "verify.html"
+_PARTS = ("step-", "result-", "verdict-", "page-", "format-", "signature-", "issuer-", "dates-", "revocation-")
+_MORE = ("recipient-", "evidence-", "conditions", "skipped", "issued-on", "course-version", "exercises-passed")
+
+
+def build() -> str:
+    """The whole page."""
+    style = (FOLDER / "style.css").read_text(encoding="utf-8")
+    script = f"const RULES = {_literal(strict.rules())};\nconst LANGUAGES = {_literal(_languages())};\n"
+    script += "".join((FOLDER / name).read_text(encoding="utf-8") for name in ("verifier.js", "page.js"))
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src '{_hash(script)}'",
+            f"style-src '{_hash(style)}'",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+    text = translator(SOURCE)
+    parts = {
+        "policy": policy,
+        "title": text("certificates.page-title"),
+        "no_script": "<br>".join(translator(each)("certificates.page-no-script") for each in _released()),
+        "style": style,
+        "script": script,
+    }
+    page = (FOLDER / "template.html").read_text(encoding="utf-8")
+    for name, value in parts.items():
+        page = page.replace(f"{{{name}}}", value, 1)
+    return page
+
+
+def _released() -> list[str]:
+    return [each.code for each in languages() if each.released]
+
+
+def _languages() -> dict[str, object]:
+    english = wording.messages(strict.FOLDER)
+    names = [each for each in english if each.startswith((*_PARTS, *_MORE))]
+    built: dict[str, object] = {}
+    for code in _released():
+        chosen, words = language(code), catalogs.catalog(code, "certificates")
+        built[code] = {
+            "name": chosen.name,
+            "direction": chosen.direction,
+            "locale": chosen.locale.replace("_", "-"),
+            "messages": {each: words.get(each, str(english[each])) for each in names},
+        }
+    return built
+
+
+def _literal(value: object) -> str:
+    """JSON that may stand inside a script element."""
+    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
+
+
+def _hash(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode("ascii")
+
+
+def main() -> None:
+    """Writes the page."""
+    PAGE.write_text(build(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
