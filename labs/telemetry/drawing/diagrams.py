@@ -79,7 +79,7 @@ def ring(
     phase: RingPhase = "reduce-scatter",
     alt: str | None = None,
 ) -> Svg:
-    """A ring of N ranks, each with its N chunks, before step `step` (0 ... N-2) of a ring reduce-scatter or the all-gather after it.
+    """A ring of N ranks with N chunks each, before a step (0 ... N-2) of a reduce-scatter, or of the all-gather after.
 
     In a reduce-scatter rank r sends chunk (r - step) mod N to its right neighbour, which adds it; in the all-gather,
     chunk (r + 1 - step) mod N, which the neighbour keeps. The number in a chunk is of how many ranks it is the sum.
@@ -101,8 +101,10 @@ def ring(
     radius_x = max(150.0, (wide + 110) * ranks / (2 * math.pi))
     radius_x = min(radius_x, (WIDTH - 2 * MARGIN - wide) / 2)
     radius_y = max(92.0, 30.0 * ranks)
-    top = heading_height(title, width=WIDTH) + 12
-    sheet = Sheet(width=WIDTH, height=top + 2 * radius_y + tall + 34, language=words.language)
+    top = heading_height(title, width=WIDTH) + 26
+    lowest = max(-math.cos(2 * math.pi * rank / ranks) for rank in range(ranks))
+    reach = radius_y * (1 + (lowest if ranks % 2 == 0 else 1.0))
+    sheet = Sheet(width=WIDTH, height=top + reach + tall + 4, language=words.language)
     heading(sheet, title)
     middle_x, middle_y = WIDTH / 2, top + radius_y + tall / 2
     places = [
@@ -117,16 +119,15 @@ def ring(
             middle = 2 * math.pi * (rank + 0.5) / ranks
             half = 0.17 * 2 * math.pi / ranks
             arc = [middle - half, middle, middle + half]
-            reach = [1.0, 1 / math.cos(half), 1.0]
+            far_out = [1.0, 1 / math.cos(half), 1.0]
             points = [
                 (middle_x + radius_x * far * math.sin(angle), middle_y - radius_y * far * math.cos(angle))
-                for angle, far in zip(arc, reach, strict=True)
+                for angle, far in zip(arc, far_out, strict=True)
             ]
             sheet.arrow(points)
-            told = words("ring-chunk", chunk=sent[rank])
             x = middle_x + (radius_x - 44) * math.sin(middle)
             y = middle_y - (radius_y - 26) * math.cos(middle) + 4
-            sheet.text(x, y, told, at="middle", size=SMALL_SIZE)
+            sheet.text(x, y, words("ring-chunk", chunk=sent[rank]), at="middle", size=SMALL_SIZE)
     for rank, (x, y) in enumerate(places):
         left, upper = x - wide / 2, y - high / 2
         sheet.text(x, upper - 7, words("rank", rank=rank), at="middle", size=LABEL_SIZE, weight=600)
@@ -138,8 +139,7 @@ def ring(
                 sheet.outline(left + chunk * box + 2, upper + 2, box - 4, high - 4, opacity=1, radius=3)
             sheet.text(left + (chunk + 0.5) * box, upper + 16, str(full), at="middle", size=LABEL_SIZE, ltr=True)
     told = [
-        words("ring-rank", rank=rank, sums=words("separator").join(str(full) for full in sums[rank]))
-        for rank in range(ranks)
+        words("ring-rank", rank=rank, sums=words.listed([str(full) for full in sums[rank]])) for rank in range(ranks)
     ]
     moves = [] if sent is None else [
         words("ring-sends", rank=rank, chunk=chunk, other=(rank + 1) % ranks) for rank, chunk in enumerate(sent)
@@ -201,15 +201,7 @@ class Table:
     def html(self) -> str:
         direction = self._words.language.direction
         head = "".join(f'<th scope="col" style="{_CELL}">{escape(str(name))}</th>' for name in self.header)
-        body = "".join(
-            "<tr>"
-            + "".join(
-                f'<{"th scope=row" if index == 0 else "td"} style="{_CELL}"><bdi>{escape(str(cell))}</bdi></{"th" if index == 0 else "td"}>'
-                for index, cell in enumerate(row)
-            )
-            + "</tr>"
-            for row in self.rows
-        )
+        body = "".join(f"<tr>{''.join(_cell(index, cell) for index, cell in enumerate(row))}</tr>" for row in self.rows)
         caption = (
             f'<caption style="text-align:start;padding:4px 0">{escape(self.caption)}</caption>' if self.caption else ""
         )
@@ -226,3 +218,8 @@ class Table:
 _CELL = (
     "padding:4px 14px;text-align:start;font-variant-numeric:tabular-nums;border-bottom:1px solid rgba(128,128,128,0.35)"
 )
+
+
+def _cell(column: int, value: Any) -> str:
+    tag, scope = ("th", ' scope="row"') if column == 0 else ("td", "")
+    return f'<{tag}{scope} style="{_CELL}"><bdi>{escape(str(value))}</bdi></{tag}>'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from labs.telemetry.drawing.palette import FORMULA_DASH, PHASE_STRENGTH
+from labs.telemetry.drawing.palette import FORMULA_DASH, PHASE_HEIGHT, PHASE_STRENGTH
 from labs.telemetry.drawing.svg import Sheet, text_width, wrapped
 from translations import Language, Translator, translator
 from translations import language as find
@@ -38,6 +38,13 @@ class Words:
     def bytes(self, count: float) -> str:
         return bytes_(count, self.language)
 
+    def listed(self, items: Sequence[str]) -> str:
+        """The items with the language's comma between them."""
+        *before, listed = items
+        for item in reversed(before):
+            listed = self("list", first=item, rest=listed)
+        return listed
+
     def axis(self, highest: float) -> Callable[[float], str]:
         """Tick labels in the one unit that suits the highest value: 0, 2 MB, 4 MB."""
         powers = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -68,12 +75,14 @@ Entry = tuple[str, Callable[[Sheet, float, float], None]]
 
 
 def entry(kind: str, name: str, words: Words) -> Entry:
-    """A legend's entry: `kind` is category, phase or formula."""
+    """A legend's entry: `kind` is category, phase or formula, whose `name` is the message that says of what."""
     if kind == "category":
         return words.category(name), lambda sheet, x, y: sheet.swatch(name, x, y - 10, 18, 12)
     if kind == "phase":
-        return words.phase(name), lambda sheet, x, y: sheet.shade(x, y - 7, 18, 6, strength=PHASE_STRENGTH[name])
-    return words("formula"), lambda sheet, x, y: sheet.line(x, y - 4, x + 18, y - 4, width=1.8, dash=FORMULA_DASH)
+        return words.phase(name), lambda sheet, x, y: sheet.shade(
+            x, y - 4 - PHASE_HEIGHT[name] / 2, 18, PHASE_HEIGHT[name], strength=PHASE_STRENGTH[name]
+        )
+    return words(name), lambda sheet, x, y: sheet.line(x, y - 4, x + 18, y - 4, width=1.8, dash=FORMULA_DASH)
 
 
 def legend(sheet: Sheet, entries: Sequence[Entry], *, top: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from labs.telemetry.categories import CATEGORIES, PHASES, Bytes, Count
+from labs.telemetry.categories import PHASES, Bytes, Count
 from labs.telemetry.drawing.legend import (
     LABEL_SIZE,
     MARGIN,
@@ -16,14 +16,14 @@ from labs.telemetry.drawing.legend import (
     legend,
     legend_height,
 )
-from labs.telemetry.drawing.palette import FORMULA_DASH, PHASE_STRENGTH, STACKED
-from labs.telemetry.drawing.series import condensed, peak, rest, scale, spans, stacks, steps, ticks
+from labs.telemetry.drawing.palette import FORMULA_DASH, PHASE_HEIGHT, PHASE_STRENGTH, STACKED
+from labs.telemetry.drawing.series import condensed, peak, rest, scale, since, spans, stacks, steps, ticks, window
 from labs.telemetry.drawing.svg import Sheet, Svg, rectangle, text_width
 from labs.telemetry.rows import Row
 from translations import Language
 
 WIDTH = 760.0
-_PANEL_HEIGHT, _STRIP, _COLUMNS = 150.0, 6.0, 240
+_PANEL_HEIGHT, _STRIP, _COLUMNS = 150.0, 9.0, 240
 
 
 def memory_over_time(
@@ -38,14 +38,13 @@ def memory_over_time(
     """
     words = Words.of(language)
     ranks = sorted(rows)
-    peaks = {rank: found for rank in ranks if (found := peak(rows[rank])) is not None}
     message = title or _memory_message(rows, words, formula)
     expected = formula.model_states if formula is not None else 0
-    present = [name for name in CATEGORIES if any(getattr(row.bytes, name) for own in rows.values() for row in own)]
+    present = [name for name in STACKED if any(getattr(row.bytes, name) for own in rows.values() for row in own)]
     phases = [name for name in PHASES if any(row.phase == name for own in rows.values() for row in own)]
     entries = [entry("category", name, words) for name in present] + [entry("phase", name, words) for name in phases]
     if expected:
-        entries.append(entry("formula", "", words))
+        entries.append(entry("formula", "formula-states", words))
 
     top = heading_height(message, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 14
     across = 1 if len(ranks) < 2 else 2
@@ -54,17 +53,16 @@ def memory_over_time(
     y = heading(sheet, message)
     legend(sheet, entries, top=y + 4)
 
-    end = max((own[-1].seconds for own in rows.values() if own), default=1.0)
-    start = min((own[0].seconds for own in rows.values() if own), default=0.0)
-    highest = max([expected, *(row.bytes.total for row in peaks.values())]) * 1.14 or 1.0
+    times = window(rows.values())
+    highest = max([expected, *(found.bytes.total for own in rows.values() if (found := peak(own)))]) * 1.14 or 1.0
     gutter = max(text_width(words.axis(highest)(tick), size=SMALL_SIZE) for tick in ticks(highest)) + 10
     panel_width = (WIDTH - 2 * MARGIN - gutter - (across - 1) * 26) / across
     for index, rank in enumerate(ranks):
         x = MARGIN + gutter + (index % across) * (panel_width + 26)
         _panel(
-            sheet, words, rank, rows[rank],
+            sheet, words, rank, since(rows[rank], times[0]),
             box=(x, top + (index // across) * row_height + 22, panel_width),
-            times=(start, end), highest=highest, expected=expected, labelled=index % across == 0,
+            times=times, highest=highest, expected=expected, labelled=index % across == 0,
         )  # fmt: skip
     return sheet.svg(alt=" ".join([_sentence(message), *_memory_numbers(rows, words, formula)]))
 
@@ -95,7 +93,9 @@ def _panel(
 
     for span in spans(rows, end=times[1]):
         begin, finish = across(span.start), across(span.end)
-        sheet.shade(begin, bottom + 2, max(finish - begin, 0.4), _STRIP, strength=PHASE_STRENGTH[span.phase])
+        sheet.shade(
+            begin, bottom + 2, max(finish - begin, 0.5), PHASE_HEIGHT[span.phase], strength=PHASE_STRENGTH[span.phase]
+        )
         if finish - begin > text_width(words.phase(span.phase), size=10) + 8:
             middle = (begin + finish) / 2
             sheet.text(middle, bottom + _STRIP + 14, words.phase(span.phase), at="middle", size=10, quiet=True)
@@ -121,15 +121,15 @@ def stacked_bars(
     alt: str | None = None,
     formula: Sequence[int] | None = None,
 ) -> Svg:
-    """A bar for each group, of its bytes by category, with the number under each part that has room and the total at the end.
+    """A bar for each group, of its bytes by category; the number under each part that has room, the total at the end.
 
     `formula` marks, for each group, where a formula says its bar ends.
     """
     words = Words.of(language)
-    present = [name for name in CATEGORIES if any(getattr(group, name) for _, group in groups)]
+    present = [name for name in STACKED if any(getattr(group, name) for _, group in groups)]
     entries = [entry("category", name, words) for name in present]
     if formula:
-        entries.append(entry("formula", "", words))
+        entries.append(entry("formula", "formula", words))
     names = max((text_width(name, size=LABEL_SIZE) for name, _ in groups), default=0) + 14
     top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 16
     each, thick = 50.0, 22.0
@@ -175,7 +175,7 @@ def bars(
     """
     words = Words.of(language)
     told = list(labels) if labels is not None else [words.bytes(value) for _, value in values]
-    entries = [entry("formula", "", words)] if formula else []
+    entries = [entry("formula", "formula", words)] if formula else []
     names = max((text_width(name, size=LABEL_SIZE) for name, _ in values), default=0) + 14
     top = heading_height(title, width=WIDTH) + (4 + legend_height(entries, width=WIDTH) if entries else 0) + 14
     each, thick = 34.0, 18.0
@@ -248,7 +248,7 @@ def _parts(amounts: Bytes, words: Words) -> str:
         for name, size in amounts.as_dict().items()
         if size
     ]
-    return words("separator").join(told) or words.bytes(0)
+    return words.listed(told) if told else words.bytes(0)
 
 
 def _memory_message(rows: Mapping[int, Sequence[Row]], words: Words, formula: Bytes | None) -> str:
@@ -269,16 +269,19 @@ def _memory_message(rows: Mapping[int, Sequence[Row]], words: Words, formula: By
 
 
 def _memory_numbers(rows: Mapping[int, Sequence[Row]], words: Words, formula: Bytes | None) -> list[str]:
-    told = []
-    for rank in sorted(rows):
-        if (highest := peak(rows[rank])) is not None:
-            told.append(
-                words(
-                    "memory-rank", rank=rank, peak=words.bytes(highest.bytes.total), parts=_parts(highest.bytes, words)
-                )
-            )
-        if (resting := rest(rows[rank])) is not None:
-            told.append(words("memory-rest", parts=_parts(resting.bytes, words)))
+    """The numbers of every rank; once, where they are the same for all."""
+    told: dict[int, tuple[str, str, str]] = {}
+    for rank, own in sorted(rows.items()):
+        if (highest := peak(own)) is not None:
+            resting = rest(own)
+            at_rest = words("memory-rest", parts=_parts(resting.bytes, words)) if resting is not None else ""
+            told[rank] = (words.bytes(highest.bytes.total), _parts(highest.bytes, words), at_rest)
+    alike = len(told) > 1 and len(set(told.values())) == 1
+    sentences: list[str] = []
+    for rank, (size, parts, at_rest) in list(told.items())[: 1 if alike else None]:
+        values = {"peak": size, "parts": parts}
+        sentences.append(words("memory-ranks", **values) if alike else words("memory-rank", rank=rank, **values))
+        sentences.extend([at_rest] if at_rest else [])
     if formula is not None:
-        told.append(words("memory-formula", size=words.bytes(formula.model_states)))
-    return told
+        sentences.append(words("memory-formula", size=words.bytes(formula.model_states)))
+    return sentences

@@ -1,4 +1,4 @@
-"""One look for each category, the same in the live plot, lesson figures and printed pages: a colour and a pattern, never colour alone.
+"""One look for each category, in live plots, figures and on paper: a colour and a pattern, never colour alone.
 
 The colours are those of Okabe and Ito (2008), told apart by readers of every kind of colour vision; they hold on white
 and on black.
@@ -39,7 +39,8 @@ assert tuple(LOOKS) == CATEGORIES
 # line meets their top.
 STACKED = ("parameters", "optimizer_states", "gradients", "communication", "activations", "temporary")
 
-# How strongly the text's own colour is mixed in where a phase is marked.
-PHASE_STRENGTH = dict(zip(PHASES, (0.14, 0.38, 0.72), strict=True))
+# A phase is marked in the text's own colour: how strongly it is mixed in, and how high the mark is.
+PHASE_STRENGTH = dict(zip(PHASES, (0.2, 0.45, 0.8), strict=True))
+PHASE_HEIGHT = dict(zip(PHASES, (3.0, 6.0, 9.0), strict=True))
 
 FORMULA_DASH = "7 4"

@@ -1,10 +1,10 @@
-"""The mathematics of a memory plot: axes, stacks, and rows made few without losing a peak. No drawing here, no words."""
+"""The mathematics of a memory plot: axes, stacks, and rows made few without losing a peak. No drawing, no words."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from labs.telemetry.categories import PHASES
 from labs.telemetry.rows import Row
@@ -45,6 +45,22 @@ def condensed(rows: Sequence[Row], *, start: float, end: float, columns: int) ->
         kept.extend(rows[at] for at in sorted({highest, last}))
         index = last + 1
     return kept
+
+
+def since(rows: Sequence[Row], start: float) -> list[Row]:
+    """The rows from `start` on, and before them the state that the rank was in at `start`."""
+    before = [row for row in rows if row.seconds < start]
+    later = [row for row in rows if row.seconds >= start]
+    return [replace(row, seconds=start) for row in before[-1:]] + later
+
+
+def window(rows: Iterable[Sequence[Row]]) -> tuple[float, float]:
+    """From when to when a plot of all ranks should go: training, with a little of what came before it."""
+    series = [own for own in rows if own]
+    end = max((own[-1].seconds for own in series), default=1.0)
+    first = min((own[0].seconds for own in series), default=0.0)
+    begun = min((row.seconds for own in series for row in own if row.phase), default=first)
+    return max(first, begun - 0.04 * (end - begun)), end
 
 
 def stacks(row: Row, order: Sequence[str]) -> list[int]:

@@ -1,4 +1,4 @@
-"""A drawing as SVG: the few marks that the course's figures are made of, and the value in which a figure is handed over.
+"""A drawing as SVG: the few marks that figures are made of, and the value in which a figure is handed over.
 
 Text knows its own direction, so that Arabic stands right in a drawing whose axes stay left to right. Nothing is loaded
 from anywhere: a figure shows in a notebook, in exported HTML and as a file, with the text in the colour of the page
@@ -156,9 +156,9 @@ class Sheet:
         patterns = "".join(_pattern(category) for category in LOOKS if category in self._patterns)
         definitions = f"<defs>{patterns}</defs>" if patterns else ""
         markup = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(self.width)} {_n(self.height)}" aria-hidden="true" '
-            f'width="{_n(self.width)}" style="max-width:100%;height:auto;display:block" fill="currentColor" '
-            f'font-family="{FONT}" lang="{self.language.code}">{definitions}{body}</svg>'
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(self.width)} {_n(self.height)}" '
+            f'aria-hidden="true" width="{_n(self.width)}" style="max-width:100%;height:auto;display:block" '
+            f'fill="currentColor" font-family="{FONT}" lang="{self.language.code}">{definitions}{body}</svg>'
         )
         return Svg(markup=markup.replace(_HASH, own), alt=alt, direction=self.language.direction)
 
