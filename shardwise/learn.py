@@ -98,7 +98,10 @@ def arguments(chosen: workspace.Workspace, *, port: int, token: str, browser: bo
         f"--MultiKernelManager.default_kernel_name={KERNEL}",
         "--HTMLExporter.template_name=shardwise",
         "--LabApp.news_url=None",
-        "--log-level=ERROR",
+        "--LabApp.extension_manager=readonly",
+        "--Application.log_level=ERROR",
+        "--ServerApp.log_level=ERROR",
+        "--LabApp.log_level=ERROR",
     ]
     return [*given, "--allow-root"] if os.getuid() == 0 else given
 
