@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 
 from lessons import builder
-from translations.source import SourceError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,13 +17,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("check", help="say what is wrong with the sources, and which built lessons are out of step")
     options = parser.parse_args(arguments)
     if options.command == "build":
-        try:
-            changed = builder.build()
-        except SourceError as error:
-            print(error, file=sys.stderr)
-            return 1
-        print("\n".join(path.relative_to(builder.ROOT).as_posix() for path in changed) or "nothing changed")
-        return 0
+        built = builder.build()
+        print("\n".join(path.relative_to(builder.ROOT).as_posix() for path in built.changed) or "nothing changed")
+        print("\n".join(built.faults), end="\n" if built.faults else "", file=sys.stderr)
+        return int(bool(built.faults))
     faults = list(builder.check())
     print("\n".join(faults) or f"{len(builder.sources())} lessons, all in step")
     return int(bool(faults))

@@ -54,39 +54,49 @@ def lessons(language: Language | str) -> tuple[Lesson, ...]:
     return tuple(found)
 
 
-def build(*, root: Path = ROOT, to: Path | None = None, into: Sequence[Language] | None = None) -> list[Path]:
-    """Builds every lesson into every released language, or those named; returns the files that changed.
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """The files that building changed, and the lessons that their authors must mend first, by file and line."""
 
-    Raises SourceError, naming file and line, for a lesson that its author must mend.
-    """
+    changed: tuple[Path, ...]
+    faults: tuple[str, ...]
+
+
+def build(*, root: Path = ROOT, to: Path | None = None, into: Sequence[Language] | None = None) -> Built:
+    """Builds every lesson into every released language, or those named. A lesson with a fault is left as it is."""
     changed: list[Path] = []
+    faults: list[str] = []
     for source in sources(root):
         for language in released() if into is None else into:
             path = (to or root / "lessons") / language.code / f"{source.stem}.ipynb"
-            content = render(source, language, root=root)
+            try:
+                content = render(source, language, root=root)
+            except SourceError as error:
+                faults.append(str(error))
+                break
             if not path.exists() or path.read_text(encoding="utf-8") != content:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(content, encoding="utf-8")
                 changed.append(path)
-    return changed
+    return Built(changed=tuple(changed), faults=tuple(faults))
 
 
-def check(*, root: Path = ROOT) -> Iterator[str]:
+def check(*, root: Path = ROOT, to: Path | None = None) -> Iterator[str]:
     """What is wrong with the sources, and which built notebooks are out of step, by file and line."""
     objectives = _objectives(root)
     for source in sources(root):
         name = source.relative_to(root).as_posix()
         try:
-            lesson = notebook.parse(source.read_text(encoding="utf-8"))
             built = {language: render(source, language, root=root) for language in released()}
         except SourceError as error:
-            yield str(error) if str(error).startswith(name) else f"{name}:{error}"
+            yield str(error)
             continue
+        lesson = notebook.parse(source.read_text(encoding="utf-8"))
         yield from (f"{name}:{sentence}" for sentence in _faults(lesson, objectives))
         for language, content in built.items():
-            path = root / "lessons" / language.code / f"{source.stem}.ipynb"
+            path = (to or root / "lessons") / language.code / f"{source.stem}.ipynb"
             if not path.exists() or path.read_text(encoding="utf-8") != content:
-                yield f"{path.relative_to(root).as_posix()}: out of step; run: python -m lessons build"
+                yield f"lessons/{language.code}/{path.name}: out of step; run: python -m lessons build"
 
 
 def sources(root: Path = ROOT) -> tuple[Path, ...]:
