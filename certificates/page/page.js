@@ -45,7 +45,9 @@ function showJudged({ verdict, steps, credential, sha256 }) {
     }),
   );
   at("signed").hidden = !credential;
-  at("facts").replaceChildren(...(credential ? facts(credential, sha256) : []));
+  const { facts, details } = credential ? claims(credential, sha256) : { facts: [], details: [] };
+  at("facts").replaceChildren(...facts.flat());
+  at("details").replaceChildren(...details.flat());
 }
 
 const shown = (values) => ("date" in values ? { ...values, date: day(values.date) } : values);
@@ -55,30 +57,34 @@ const day = (text) =>
     new Date(text.slice(0, 10)),
   );
 
-function facts(credential, sha256) {
+function claims(credential, sha256) {
   const subject = credential.credentialSubject;
   const achievement = subject.achievement;
   const evidence = byName(credential.evidence, "genre", "narrative") ?? new Map();
   const names = byName(achievement.resultDescription, "id", "name") ?? new Map();
-  const rows = [
-    ["page-holder", subject.identifier.find((each) => each.identityType === "name")?.identityHash ?? "-", "holder"],
-    ["page-unit", achievement.name],
-    ["issued-on", day(credential.validFrom)],
-  ].map(([label, value, kind]) => row(say(label), value, kind));
-  for (const each of subject.result) rows.push(row(names.get(each.resultDescription) ?? "-", `${each.value}%`, "share"));
+  const results = byName(subject.result, "resultDescription", "value") ?? new Map();
+  const percent = (id) => (results.has(id) ? `${results.get(id)}%` : "-");
+  const objectives = [...results.keys()].filter((id) => id.includes(":objective:"));
   const conditions = evidence.get("supervised") === "yes" ? "conditions-supervised" : "conditions-unsupervised";
-  rows.push(
-    ...[
-      ["exercises-passed", evidence.get("checks") ?? "-"],
-      ["conditions", say(conditions)],
-      ["page-language", languageName(achievement.inLanguage)],
-      ["course-version", achievement.version],
-      ["page-issuer-id", credential.issuer.id, "code"],
-      ["page-id", credential.id, "code"],
-      ["page-hash", sha256, "code"],
-    ].map(([label, value, kind]) => row(say(label), value, kind)),
-  );
-  return rows.flat();
+  return {
+    facts: [
+      row(say("page-holder"), subject.identifier.find((each) => each.identityType === "name")?.identityHash ?? "-", "holder"),
+      row(say("page-unit"), achievement.name),
+      row(say("issued-on"), day(credential.validFrom)),
+      row(say("result-mastery"), percent(`${achievement.id}:mastery`)),
+      row(say("result-quiz"), percent(`${achievement.id}:quiz`)),
+      row(say("exercises-passed"), evidence.get("checks") ?? "-"),
+      row(say("conditions"), say(conditions)),
+    ],
+    details: [
+      ...objectives.map((id) => row(names.get(id) ?? "-", percent(id))),
+      row(say("page-language"), languageName(achievement.inLanguage)),
+      row(say("course-version"), achievement.version),
+      row(say("page-issuer-id"), credential.issuer.id, "code"),
+      row(say("page-id"), credential.id, "code"),
+      row(say("page-hash"), sha256, "code"),
+    ],
+  };
 }
 
 const languageName = (code) => {
@@ -102,7 +108,7 @@ async function judge(bytes) {
   state.notice = (await knowsEd25519()) ? null : "page-no-ed25519";
   state.judged = state.notice ? null : await verify(bytes, at("email").value);
   show();
-  at(state.notice ? "notice" : "result").focus();
+  at(state.notice ? "notice" : "verdict").focus();
 }
 
 async function knowsEd25519() {
@@ -116,6 +122,7 @@ async function knowsEd25519() {
 
 async function judgeFile(file) {
   if (!file) return;
+  at("chosen").textContent = file.name;
   try {
     await judge(new Uint8Array(await file.slice(0, RULES.file_bytes + 1).arrayBuffer()));
   } catch {
