@@ -1,7 +1,7 @@
 """What every rank of a run is doing, in memory that the runner reads while it happens.
 
-One file a run, one page a rank: where the rank is now, and its latest collectives. Only the rank writes its page, only the
-runner reads it, nobody waits for anybody: an entry costs microseconds.
+One file a run, one page a rank: where the rank is now, and its latest collectives. Only the rank writes its page, only
+the runner reads it, nobody waits for anybody: an entry costs microseconds.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Now:
 class Call:
     """One call of a collective. In ``stream`` (a group, or a pair that sends and receives) it is number ``number``.
 
-    Calls of one stream and number must agree among ranks in ``content``: the operation with dtype and shape. ``history``
-    also covers every earlier call of the stream.
+    Calls of one stream and number must agree among ranks in ``content``: the operation with dtype and shape.
+    ``history`` also covers every earlier call of the stream.
     """
 
     stream: int
@@ -56,13 +56,13 @@ class Call:
 
     @property
     def content(self) -> str:
-        """What must be equal on every rank; the two ends of a pair differ in their first word."""
-        name, _, rest = self.operation.partition(" ")
-        return rest.partition(" ")[2] if name in ("send", "receive") else self.operation
+        """What must be equal on every rank; of a pair that sends and receives, dtype and shape."""
+        words = self.operation.split(" ", 3)
+        return words[-1] if words[0] in ("send", "receive") else self.operation
 
 
 def create(folder: Path, ranks: int) -> None:
-    """Make the file for so many ranks. Zeros are written, so that a full disk is an OSError here and not a signal later."""
+    """Make the file for so many ranks. It is written, so that a full disk is an OSError here and not a signal later."""
     (folder / FILE).write_bytes(bytes(PAGE * ranks))
 
 
@@ -94,11 +94,11 @@ class Heart:
     def end(self) -> None:
         struct.pack_into("<qd", self._memory, self._at + _STATE_AT, ENDED, time.monotonic())
 
-    def call(self, stream: bytes, operation: bytes) -> None:
-        """The rank enters a collective (or one end of a pair) that others enter too."""
+    def call(self, stream: bytes, operation: bytes, content: bytes) -> None:
+        """The rank enters a collective (or one end of a pair) that others enter too, with the same content."""
         key = zlib.crc32(stream)
         number, history = self._streams.get(key, (0, 0))
-        history = zlib.crc32(operation, history)
+        history = zlib.crc32(content, history)
         self._streams[key] = number + 1, history
         self._calls += 1
         place = self._at + _RING_AT + self._calls % RING * _CALL.size

@@ -1,6 +1,7 @@
 """All that a lab script needs inside a rank.
 
-The script is an ordinary torchrun script: under torchrun, from the course's runner, or alone (one rank), it runs unchanged.
+The script is an ordinary torchrun script: under torchrun, from the course's runner, or alone (one rank), it runs
+unchanged.
 """
 
 from __future__ import annotations
@@ -8,29 +9,23 @@ from __future__ import annotations
 import json
 import math
 import os
-import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
 from safetensors.torch import save_file
 from torch import Tensor
+from torch._C._distributed_c10d import HashStore
 
 import translations
-from labs.runner import heartbeat
-
-Json: TypeAlias = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
-
-VALUE_LIMIT = 16_000_000
-"""Bytes of JSON that a rank may report."""
-TENSORS_LIMIT = 2_000_000_000
-"""Bytes of tensors that a rank may report."""
+from labs.runner import heartbeat, processes
+from labs.runner.results import TENSORS_LIMIT, VALUE_LIMIT, too_large
 
 _TIMEOUT = 60.0
 
@@ -69,12 +64,12 @@ def group() -> Iterator[dist.ProcessGroup]:
         torch.accelerator.set_device_index(place.index)
         backend = f"cpu:gloo,{place.type}:{dist.Backend.default_device_backend_map[place.type]}"
     if os.environ.get("MASTER_ADDR", "127.0.0.1") in ("127.0.0.1", "localhost"):
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback())
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", processes.loopback())
     timeout = timedelta(seconds=float(os.environ.get("SHARDWISE_TIMEOUT", _TIMEOUT)))
     if "RANK" in os.environ:
         dist.init_process_group(backend, timeout=timeout)
     else:
-        dist.init_process_group(backend, timeout=timeout, store=dist.HashStore(), rank=0, world_size=1)
+        dist.init_process_group(backend, timeout=timeout, store=HashStore(), rank=0, world_size=1)
     try:
         yield cast("dist.ProcessGroup", dist.group.WORLD)
     except BaseException:
@@ -90,15 +85,15 @@ def group() -> Iterator[dist.ProcessGroup]:
 
 def step(n: int) -> None:
     """Tell the watchdog which training step begins, so that its messages can name it."""
-    if heart := _heart():
-        heart.step(n)
+    if page := heart():
+        page.step(n)
 
 
-def report(value: Json, tensors: Mapping[str, Tensor] | None = None) -> None:
+def report(value: object, tensors: Mapping[str, Tensor] | None = None) -> None:
     """Leave this rank's result where the runner reads it; a later report replaces it.
 
-    Without a runner, rank 0 prints the value as JSON, in which a number that is not finite is a string. Raises CourseError
-    where the value is no JSON or is too large.
+    Without a runner, rank 0 prints the value as JSON, in which a number that is not finite is a string. Raises
+    CourseError where the value is no JSON or is too large.
     """
     try:
         text = json.dumps(value, default=_plain, ensure_ascii=False)
@@ -122,19 +117,13 @@ def report(value: Json, tensors: Mapping[str, Tensor] | None = None) -> None:
     file.with_suffix(".new").replace(file)
 
 
-def finite(value: Json) -> Json:
+def finite(value: Any) -> Any:
     """The same value as strict JSON: NaN and the infinities become strings."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):
         return {key: finite(each) for key, each in value.items()}
     return [finite(each) for each in value] if isinstance(value, list) else value
-
-
-def loopback() -> str:
-    """The name of the network interface that never leaves this machine."""
-    names = [name for _, name in socket.if_nameindex()]
-    return next((name for name in ("lo", "lo0") if name in names), names[0] if names else "lo")
 
 
 def _accelerators() -> tuple[torch.device | None, int]:
@@ -150,7 +139,7 @@ def _ranks_here() -> int:
 
 
 @lru_cache(maxsize=1)
-def _heart() -> heartbeat.Heart | None:
+def heart() -> heartbeat.Heart | None:
     """This rank's page, if a runner made one."""
     folder = os.environ.get("SHARDWISE_RUN")
     if folder is None or not Path(folder, heartbeat.FILE).exists():
@@ -160,7 +149,7 @@ def _heart() -> heartbeat.Heart | None:
 
 def _bound(size: int, limit: int, rank: int) -> None:
     if size > limit:
-        raise translations.CourseError("labs.report-too-large", rank=rank, size=size, limit=limit)
+        raise too_large(rank=rank, size=size, limit=limit)
 
 
 def _plain(value: object) -> object:

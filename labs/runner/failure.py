@@ -1,0 +1,109 @@
+"""How a rank says what it failed on: a small file in the run's folder, written by the rank, read by the runner."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import sys
+import sysconfig
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import translations
+
+_LIMIT = 20_000
+_HARNESS = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "<frozen ")
+_LIBRARIES = ("site-packages", "dist-packages")
+_OF_COMMUNICATION = ("DistError", "DistBackendError", "DistNetworkError", "DistStoreError")
+_COMMUNICATION = re.compile(
+    r"gloo|NCCL|Connection (closed|reset|refused)|Broken pipe|[Tt]imed out|[Tt]ime ?out|"
+    r"failed to pass monitoredBarrier|store->get|wait timeout|recvValue failed|Socket"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """What one rank raised. ``secondary``: it only lost the connection to another rank, or waited too long for it.
+
+    ``own`` is the traceback through the script and the course's code, ``full`` the whole one. ``message`` holds the id
+    and values of a CourseError.
+    """
+
+    time: float
+    secondary: bool
+    error: str
+    own: str
+    full: str
+    message: tuple[str, dict[str, Any]] | None = None
+
+
+def write(folder: Path, rank: int, error: BaseException, *, script: str, name: str) -> None:
+    """Leave the failure of a rank whose script is shown as ``name``."""
+    message = (error.id, _json_only(error.values)) if isinstance(error, translations.CourseError) else None
+    failure = Failure(
+        time=time.monotonic(),
+        secondary=_lost_another(error),
+        error="".join(traceback.format_exception_only(error)).strip().replace(script, name)[:_LIMIT],
+        own=own_traceback(error, script=script, name=name)[:_LIMIT],
+        full="".join(traceback.format_exception(error)).replace(script, name)[-_LIMIT:],
+        message=message,
+    )
+    file = folder / f"rank-{rank}.failure"
+    file.with_suffix(".part").write_text(json.dumps(dataclasses.asdict(failure)), encoding="utf-8")
+    file.with_suffix(".part").replace(file)
+
+
+def read(folder: Path, rank: int) -> Failure | None:
+    """The failure that a rank left, if it left one that can be read."""
+    try:
+        return Failure(**json.loads((folder / f"rank-{rank}.failure").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def own_traceback(error: BaseException, *, script: str, name: str) -> str:
+    """The traceback without the frames of the runner, Python and installed libraries."""
+    told = traceback.TracebackException(type(error), error, _skip_harness(error.__traceback__), compact=True)
+    _shorten(told, script, name)
+    return "".join(told.format())
+
+
+def _skip_harness(tb: TracebackType | None) -> TracebackType | None:
+    while tb is not None and tb.tb_frame.f_code.co_filename.startswith(_HARNESS):
+        tb = tb.tb_next
+    return tb
+
+
+def _shorten(told: traceback.TracebackException | None, script: str, name: str) -> None:
+    if told is None:
+        return
+    kept = [each for each in told.stack if is_own(each.filename)]
+    for frame in kept:
+        frame.filename = name if frame.filename == script else frame.filename
+    told.stack[:] = kept
+    if told.exc_type is not None and issubclass(told.exc_type, SyntaxError) and told.filename == script:
+        told.filename = name
+    _shorten(told.__cause__, script, name)
+    _shorten(told.__context__, script, name)
+
+
+def is_own(filename: str) -> bool:
+    """Whether a file is the script's or the course's, not Python's, a library's or the runner's."""
+    if any(each in Path(filename).parts for each in _LIBRARIES):
+        return False
+    return not filename.startswith((*_HARNESS, sys.prefix + "/lib"))
+
+
+def _lost_another(error: BaseException) -> bool:
+    if type(error).__name__ in _OF_COMMUNICATION:
+        return True
+    return type(error) is RuntimeError and _COMMUNICATION.search(str(error)) is not None
+
+
+def _json_only(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: each if isinstance(each, (bool, int, float, str)) else str(each) for key, each in values.items()}
