@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from labs.options import ZeroOptions
 from labs.telemetry.categories import CATEGORIES, Bytes
@@ -36,7 +36,9 @@ LABS = {"zero": Lab(name="zero", unit="04-zero-1", script=Path(__file__).parent 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabRun:
-    """What came out of a lab: `data` is the JSON of `shardwise lab run`, `rows` the live series of each rank's memory."""
+    """What came out of a lab: `data` is the JSON of `shardwise lab run`, `rows` the live series of each rank's
+    memory.
+    """
 
     data: dict[str, Any]
     rows: dict[int, tuple[Row, ...]] = field(repr=False)
@@ -98,9 +100,7 @@ def formula(name: str, *, ranks: int, **options: Any) -> Bytes:
     with torch.device("meta"):
         pieces = pieces_of(GPT(shape_of(chosen)).pieces)
     states = predict(pieces, stage=chosen.stage, ranks=ranks, precision=chosen.precision).states
-    return Bytes(
-        parameters=states.parameters, gradients=states.gradients, optimizer_states=states.optimizer_states
-    )
+    return Bytes(parameters=states.parameters, gradients=states.gradients, optimizer_states=states.optimizer_states)
 
 
 def run_lab(
@@ -112,7 +112,9 @@ def run_lab(
     on_output: Callable[[int, str], None] | None = None,
     **options: Any,
 ) -> LabRun:
-    """Run a lab on `ranks` ranks and put their reports together. Raises CourseError for options that cannot run, RankFailed for a run that breaks."""
+    """Run a lab on `ranks` ranks and put their reports together. Raises CourseError for options that cannot run,
+    RankFailed for a run that breaks.
+    """
     from labs.runner import run
     from labs.telemetry.rows import Reader, read
 
@@ -141,7 +143,7 @@ def run_lab(
         rows = read(folder)
     alone = run(chosen.script, ranks=1, arguments=["--reference", str(ranks), *settings.arguments()], timeout=timeout)
 
-    reports: list[dict[str, Any]] = [result.value for result in outcome.ranks]  # type: ignore[misc]
+    reports: list[dict[str, Any]] = [cast("dict[str, Any]", result.value) for result in outcome.ranks]
     counted = {report.pop("parameters") for report in reports}
     predicted = [report.pop("predicted") for report in reports]
     data = {
@@ -149,7 +151,7 @@ def run_lab(
         "parameters": counted.pop(),
         "layout": {"dp": ranks, "zero": settings.stage, "precision": settings.precision},
         "global_batch": settings.global_batch(ranks),
-        "reference_losses": alone.ranks[0].value["losses"],  # type: ignore[index, call-overload]
+        "reference_losses": cast("dict[str, Any]", alone.ranks[0].value)["losses"],
         "ranks": reports,
         "predicted": predicted[0],
     }

@@ -1,6 +1,7 @@
 """The text that the lab's model learns, and which rank sees which part of it.
 
-Rule: the global batch of a step depends on the seed and the step alone. Ranks cut it up; however many they are, together they train on the same examples.
+Rule: the global batch of a step depends on the seed and the step alone. Ranks cut it up; however many they are,
+together they train on the same examples.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def micro_batches(
     tokens, targets = batch
     parts = ranks * accumulate
     if len(tokens) % parts:
-        raise ValueError(f"a global batch of {len(tokens)} does not divide by {ranks} ranks x {accumulate} micro-batches")
+        raise ValueError(
+            f"a global batch of {len(tokens)} does not divide by {ranks} ranks x {accumulate} micro-batches"
+        )
     mine = slice(rank * accumulate, (rank + 1) * accumulate)
     pairs = zip(tokens.chunk(parts)[mine], targets.chunk(parts)[mine], strict=True)
     return [(x.to(device), y.to(device)) for x, y in pairs]

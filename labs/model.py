@@ -1,6 +1,7 @@
 """The one small GPT that every lab trains: bytes in, the next byte out (Radford et al. 2019, without dropout).
 
-It knows nothing of ranks. What a strategy needs is its list of `pieces`: embedding, blocks, head, in the order in which forward uses them.
+It knows nothing of ranks. What a strategy needs is its list of `pieces`: embedding, blocks, head, in the order in
+which forward uses them.
 
     Shapes:  B sequences in a micro-batch, S positions, D hidden, H heads, V = 256 byte values.
 """

@@ -20,7 +20,9 @@ def option(default: Any, **choices: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZeroOptions:
-    """`lab run zero`. A global batch holds ranks x accumulate x micro_batch examples; where micro_batch is not given, it is chosen to make it 12."""
+    """`lab run zero`. A global batch holds ranks x accumulate x micro_batch examples; where micro_batch is not given,
+    it is chosen to make it 12.
+    """
 
     stage: int = option(0, choices=(0, 1, 2, 3))
     precision: str = option("fp32", choices=("bf16", "fp32", "fp64"))

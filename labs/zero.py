@@ -1,7 +1,8 @@
 """The ZeRO lab, an ordinary torchrun script: `torchrun --nproc-per-node 4 labs/zero.py --stage 2`.
 
-Every rank trains the course's GPT with data parallelism (stage 0) or a stage of ZeRO, watched by the tracker, and reports its losses, the bytes it held
-and what its collectives moved. `--reference` trains the same on one process, without any of it.
+Every rank trains the course's GPT with data parallelism (stage 0) or a stage of ZeRO, watched by the tracker, and
+reports its losses, the bytes it held and what its collectives moved. `--reference` trains the same on one process,
+without any of it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -26,14 +27,14 @@ from labs.options import ZeroOptions
 from labs.planner.zero import pieces_of, predict
 from labs.runner import rank as this
 from labs.strategies.data_parallel import DataParallel
-from labs.strategies.units import Recipe
+from labs.strategies.units import Recipe, Strategy
 from labs.strategies.zero_1 import Zero1
 from labs.strategies.zero_2 import Zero2
 from labs.strategies.zero_3 import Zero3
 from labs.telemetry import Tracker
 from labs.telemetry.rows import Writer, path_of
 
-STRATEGIES = {0: DataParallel, 1: Zero1, 2: Zero2, 3: Zero3}
+STRATEGIES: dict[int, Callable[..., Strategy]] = {0: DataParallel, 1: Zero1, 2: Zero2, 3: Zero3}
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64}
 
 
@@ -64,7 +65,10 @@ def watched(options: ZeroOptions) -> Iterator[Tracker]:
         with Tracker(pause=options.slow) as tracker:
             yield tracker
     else:
-        with Writer(path_of(Path(folder), rank=this.number())) as writer, Tracker(writer=writer, pause=options.slow) as tracker:
+        with (
+            Writer(path_of(Path(folder), rank=this.number())) as writer,
+            Tracker(writer=writer, pause=options.slow) as tracker,
+        ):
             yield tracker
 
 
@@ -75,7 +79,7 @@ def train(options: ZeroOptions) -> dict[str, Any]:
         with record_function("parameters"):
             model = GPT(shape_of(options), seed=options.seed, dtype=DTYPES[options.precision]).to(device)
         pieces = pieces_of(model.pieces)
-        strategy = STRATEGIES[options.stage](model, model.pieces, group=group, recipe=recipe_of(options))
+        strategy: Strategy = STRATEGIES[options.stage](model, model.pieces, group=group, recipe=recipe_of(options))
 
         losses, started = [], time.perf_counter()
         for step in range(options.steps):
@@ -83,9 +87,7 @@ def train(options: ZeroOptions) -> dict[str, Any]:
             if step == 1:
                 tracker.reset_peak()
             tracker.reset_collectives()
-            batch = global_batch(
-                step, size=options.global_batch(ranks), sequence=options.sequence, seed=options.seed
-            )
+            batch = global_batch(step, size=options.global_batch(ranks), sequence=options.sequence, seed=options.seed)
             mine = micro_batches(batch, rank=rank, ranks=ranks, accumulate=options.accumulate, device=device)
             losses.append(mean_over_ranks(strategy.train_step(mine), group))
         seconds = time.perf_counter() - started

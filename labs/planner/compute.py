@@ -1,4 +1,5 @@
-"""How long a training run takes: 6 N D (Kaplan et al. 2020, section 2.1; Narayanan et al. 2021, equation 3 without the attention term).
+"""How long a training run takes: 6 N D (Kaplan et al. 2020, section 2.1; Narayanan et al. 2021, equation 3 without
+the attention term).
 
 Each of D tokens costs about 2 floating-point operations a parameter in forward and 4 in backward.
 """

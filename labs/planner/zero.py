@@ -1,7 +1,8 @@
 """The bytes of data parallelism and ZeRO: the paper's formula, and the same for the labs' own pieces, to the byte.
 
-Mixed precision with Adam takes 2 + 2 + 12 bytes a parameter: bf16 parameters, bf16 gradients, and fp32 master weights, momentum and variance. ZeRO
-divides by N what its stage shards (Rajbhandari et al. 2020, figure 1 and table 1). Activations are no part of it: no stage shards them.
+Mixed precision with Adam takes 2 + 2 + 12 bytes a parameter: bf16 parameters, bf16 gradients, and fp32 master
+weights, momentum and variance. ZeRO divides by N what its stage shards (Rajbhandari et al. 2020, figure 1 and table
+1). Activations are no part of it: no stage shards them.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ def traffic(
     stage 2   a reduce-scatter each micro-batch     k P + P
     stage 3   and two all-gathers each micro-batch  k (P + P + P)
 
-    `tied` of the parameters are used by a second piece, which stage 3 gathers twice more. One rank alone has nobody to talk to but its collectives
-    are counted all the same: the formula is of buffers, not of links.
+    `tied` of the parameters are used by a second piece, which stage 3 gathers twice more. One rank alone has nobody
+    to talk to but its collectives are counted all the same: the formula is of buffers, not of links.
     """
     checked(stage=stage, ranks=ranks)
     moved = {
@@ -95,7 +96,9 @@ def checked(*, stage: int, ranks: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """The parameters that a piece owns, trained and frozen, and how many of them another piece owns (`borrows` is that piece's index)."""
+    """The parameters that a piece owns, trained and frozen, and how many of them another piece owns (`borrows` is
+    that piece's index).
+    """
 
     trained: int
     frozen: int = 0
@@ -110,7 +113,9 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What a stage of the labs holds and sends: model states at rest and at peak (the same), the peak of communication buffers, and each collective."""
+    """What a stage of the labs holds and sends: model states at rest and at peak (the same), the peak of
+    communication buffers, and each collective.
+    """
 
     states: ModelStates
     communication: int

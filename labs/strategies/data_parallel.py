@@ -1,7 +1,7 @@
 """Data parallelism: every rank holds the whole model and trains it on its own part of the batch (stage 0 of ZeRO).
 
-Since gradients are means over examples, the mean of the ranks' gradients is the gradient of the whole batch; every rank then takes the
-same optimizer step and all copies of the model stay equal.
+Since gradients are means over examples, the mean of the ranks' gradients is the gradient of the whole batch; every
+rank then takes the same optimizer step and all copies of the model stay equal.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class NaiveDataParallel:
 class DataParallel:
     """Gradients lie in one flat bucket for each unit of the model: one all-reduce moves them all."""
 
-    def __init__(self, model: nn.Module, pieces: Sequence[nn.Module], *, group: dist.ProcessGroup, recipe: Recipe) -> None:
+    def __init__(
+        self, model: nn.Module, pieces: Sequence[nn.Module], *, group: dist.ProcessGroup, recipe: Recipe
+    ) -> None:
         self.model, self.group, self.clip = model, group, recipe.clip
         self.units = units_of(pieces, group=group)
         self.trained = [unit for unit in self.units if unit.trainable]

@@ -1,14 +1,16 @@
 """What every stage of ZeRO needs: a piece of the model as one flat buffer that can be cut into N equal shards.
 
-A model is a list of pieces (embedding, blocks, head). The parameters of a piece become windows on one buffer, padded with zeros to a multiple of the
-N ranks, so that one collective moves them all and rank r's shard is simply the r-th part of the buffer.
+A model is a list of pieces (embedding, blocks, head). The parameters of a piece become windows on one buffer, padded
+with zeros to a multiple of the N ranks, so that one collective moves them all and rank r's shard is simply the r-th
+part of the buffer.
 
     whole      n + padding elements   every parameter of the unit, one after the other
     shard      (n + padding) / N      this rank's part of `whole`
     gradients  as `whole` or `shard`  what the stage keeps of them
     master     as `whole` or `shard`  what Adam updates, in high precision
 
-A tied weight belongs to the first piece that has it. Frozen parameters form units of their own: no gradients, no optimizer states.
+A tied weight belongs to the first piece that has it. Frozen parameters form units of their own: no gradients, no
+optimizer states.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 import torch.distributed as dist
@@ -29,14 +32,24 @@ MicroBatch = tuple[Tensor, Tensor]
 class Recipe:
     """How Adam trains. `master` is the precision of its states; `clip` the largest allowed norm of the whole gradient.
 
-    `eps` is 1e-6 here so that ranks that add in another order stay equal to one process within rounding: with 1e-8 a gradient near zero, noise
-    of the summation, decides a whole step.
+    `eps` is 1e-6 here so that ranks that add in another order stay equal to one process within rounding: with 1e-8 a
+    gradient near zero, noise of the summation, decides a whole step.
     """
 
     lr: float = 1e-3
     eps: float = 1e-6
     master: torch.dtype = torch.float32
     clip: float | None = None
+
+
+class Strategy(Protocol):
+    """What every strategy shows: the model it trains, its units, and a step."""
+
+    model: nn.Module
+    units: list[Unit]
+
+    def train_step(self, micro_batches: Sequence[MicroBatch]) -> Tensor:
+        """One optimizer step on this rank's micro-batches; their mean loss on this rank."""
 
 
 class Unit:
@@ -70,7 +83,7 @@ class Unit:
     # --- what a stage keeps
 
     def keep_master(self, values: Tensor, recipe: Recipe) -> None:
-        """Adam over `values` (whole or shard). The master copy is `values` itself where the precision is the same."""
+        """Adam over `values`, whole or shard. The master copy is `values` itself where the precision is the same."""
         self.values = values
         with record_function("optimizer_states"):
             self.master = values.detach().to(recipe.master).requires_grad_()
@@ -89,7 +102,7 @@ class Unit:
             self.gradients = torch.zeros_like(self.shard)
 
     def keep_shard(self) -> None:
-        """Only this rank's N-th of the parameters. `whole` becomes a buffer that has bytes only while it is gathered."""
+        """Only this rank's N-th of the parameters. `whole` becomes a buffer with bytes only while it is gathered."""
         with record_function("parameters"):
             self.shard = self.shard.clone()
         with record_function("communication"):
@@ -128,11 +141,11 @@ class Unit:
     # --- a bucket for gradients on their way (ZeRO-2 and 3)
 
     def await_gradients(self, ready: Callable[[Unit], None]) -> None:
-        """Call `ready` each time backward has made the gradients of all parameters; until then they wait in `bucket`."""
+        """Call `ready` each time backward has made the gradients of all parameters; they wait in `bucket`."""
         self.bucket: Tensor | None = None
         self.waiting, self.ready = len(self.parameters), ready
         for index, p in enumerate(self.parameters):
-            p.register_post_accumulate_grad_hook(lambda p, index=index: self.made(p, index))
+            p.register_post_accumulate_grad_hook(lambda p, index=index: self.made(p, index))  # type: ignore[no-untyped-call]
 
     def made(self, p: Tensor, index: int) -> None:
         assert p.grad is not None
@@ -154,7 +167,9 @@ class Unit:
             return self.gradients.new_zeros(self.padded)
 
     def settle(self) -> None:
-        """After a backward: a unit that it did not reach in full joins its collective all the same, or the other ranks would wait."""
+        """After a backward: a unit that it did not reach in full joins its collective all the same, or the other
+        ranks would wait.
+        """
         if self.waiting:
             self.ready(self)
         self.waiting = len(self.parameters)
@@ -166,7 +181,7 @@ class Unit:
         return self.whole.untyped_storage().size() > 0
 
     def gather(self) -> None:
-        """Give `whole` its bytes back, fill it from all ranks, and let the parameters look at it again."""
+        """Give `whole` its bytes back, fill it from all ranks, let the parameters look at it again."""
         with record_function("communication"):
             self.whole.untyped_storage().resize_(self.padded * self.whole.itemsize)
         self.all_gather()
@@ -174,7 +189,9 @@ class Unit:
             p.data = window
 
     def free(self) -> None:
-        """Let the bytes of `whole` go. The storage itself stays: what autograd saved still points to it and finds the values after `gather`."""
+        """Let the bytes of `whole` go. The storage itself stays: what autograd saved still points to it and finds the
+        values after `gather`.
+        """
         self.whole.untyped_storage().resize_(0)
         for p in self.parameters:
             p.data = self.shard.new_empty(0)

@@ -1,7 +1,8 @@
 """ZeRO stage 1: the optimizer states are sharded (Rajbhandari et al. 2020, section 5.1: P_os).
 
-In data parallelism all N ranks keep the same Adam states and make the same update. Here rank r keeps the states of the r-th shard only and updates
-that shard; then every rank gathers the others' results. An all-reduce is a reduce-scatter followed by an all-gather, so the traffic is the same.
+In data parallelism all N ranks keep the same Adam states and make the same update. Here rank r keeps the states of
+the r-th shard only and updates that shard; then every rank gathers the others' results. An all-reduce is a reduce-
+scatter followed by an all-gather, so the traffic is the same.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from labs.strategies.units import MicroBatch, Recipe, clip, units_of
 class Zero1:
     """Parameters and gradients whole on every rank, optimizer states 1/N of it."""
 
-    def __init__(self, model: nn.Module, pieces: Sequence[nn.Module], *, group: dist.ProcessGroup, recipe: Recipe) -> None:
+    def __init__(
+        self, model: nn.Module, pieces: Sequence[nn.Module], *, group: dist.ProcessGroup, recipe: Recipe
+    ) -> None:
         self.model, self.group, self.clip = model, group, recipe.clip
         self.units = units_of(pieces, group=group)
         self.trained = [unit for unit in self.units if unit.trainable]

@@ -1,7 +1,8 @@
 """ZeRO stage 2: the gradients are sharded as well (Rajbhandari et al. 2020, section 5.2: P_os+g).
 
-Rank r updates only its shard, so it needs only that shard of the gradients. As soon as backward has made all gradients of a unit, they are reduced to
-their shards and the whole ones are let go. With k micro-batches this happens k times: whole gradients are never kept from one to the next.
+Rank r updates only its shard, so it needs only that shard of the gradients. As soon as backward has made all
+gradients of a unit, they are reduced to their shards and the whole ones are let go. With k micro-batches this happens
+k times: whole gradients are never kept from one to the next.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from labs.strategies.units import MicroBatch, Recipe, Unit, clip, units_of
 class Zero2:
     """Parameters whole on every rank, gradients and optimizer states 1/N of it."""
 
-    def __init__(self, model: nn.Module, pieces: Sequence[nn.Module], *, group: dist.ProcessGroup, recipe: Recipe) -> None:
+    def __init__(
+        self, model: nn.Module, pieces: Sequence[nn.Module], *, group: dist.ProcessGroup, recipe: Recipe
+    ) -> None:
         self.model, self.group, self.clip = model, group, recipe.clip
         self.units = units_of(pieces, group=group)
         self.trained = [unit for unit in self.units if unit.trainable]

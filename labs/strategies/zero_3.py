@@ -1,7 +1,8 @@
 """ZeRO stage 3: the parameters are sharded as well (Rajbhandari et al. 2020, section 5.3: P_os+g+p).
 
-Between uses rank r holds only its shard. A piece's parameters are gathered from all ranks right before its forward and freed right after, and again for its
-backward: each rank still computes with whole matrices, on its own examples. What is sharded is where the values rest, not the computation.
+Between uses rank r holds only its shard. A piece's parameters are gathered from all ranks right before its forward
+and freed right after, and again for its backward: each rank still computes with whole matrices, on its own examples.
+What is sharded is where the values rest, not the computation.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from labs.strategies.units import MicroBatch, Recipe, Unit, clip, units_of, unit
 class Zero3:
     """Parameters, gradients and optimizer states 1/N of it; whole parameters for one piece at a time."""
 
-    def __init__(self, model: nn.Module, pieces: Sequence[nn.Module], *, group: dist.ProcessGroup, recipe: Recipe) -> None:
+    def __init__(
+        self, model: nn.Module, pieces: Sequence[nn.Module], *, group: dist.ProcessGroup, recipe: Recipe
+    ) -> None:
         self.model, self.group, self.clip = model, group, recipe.clip
         self.units = units_of(pieces, group=group)
         self.trained = [unit for unit in self.units if unit.trainable]
@@ -38,7 +41,7 @@ class Zero3:
         """Free the piece; when backward comes back to its output, gather it again."""
         self.gather([])
         if output.requires_grad:
-            output.register_hook(lambda _: self.gather(needed))
+            output.register_hook(lambda _: self.gather(needed))  # type: ignore[no-untyped-call]
 
     def gather(self, needed: Sequence[Unit]) -> None:
         """Free what is not needed now, gather what is."""

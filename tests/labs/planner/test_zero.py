@@ -11,15 +11,19 @@ from labs.planner.zero import PRECISIONS, Piece, model_states, predict, traffic
 
 ranks_of = st.integers(1, 64)
 precisions = st.sampled_from(sorted(PRECISIONS))
-pieces_of = st.lists(st.builds(Piece, trained=st.integers(1, 10_000), frozen=st.integers(0, 5_000)), min_size=1, max_size=8)
+pieces_of = st.lists(
+    st.builds(Piece, trained=st.integers(1, 10_000), frozen=st.integers(0, 5_000)), min_size=1, max_size=8
+)
 
 
 # Rajbhandari et al. 2020, table 1: GB of model states a device, 7.5 billion parameters (GB = 10^9 bytes)
 @pytest.mark.parametrize(
     ("ranks", "stage", "published"),
-    [(1, 0, 120), (4, 1, 52.5), (16, 1, 35.6), (64, 1, 31.4), (256, 1, 30.4), (1024, 1, 30.1)]
-    + [(4, 2, 41.3), (16, 2, 21.6), (64, 2, 16.6), (256, 2, 15.4), (1024, 2, 15.1)]
-    + [(4, 3, 30), (16, 3, 7.5), (64, 3, 1.88), (256, 3, 0.47), (1024, 3, 0.12)],
+    [
+        *[(1, 0, 120), (4, 1, 52.5), (16, 1, 35.6), (64, 1, 31.4), (256, 1, 30.4), (1024, 1, 30.1)],
+        *[(4, 2, 41.3), (16, 2, 21.6), (64, 2, 16.6), (256, 2, 15.4), (1024, 2, 15.1)],
+        *[(4, 3, 30), (16, 3, 7.5), (64, 3, 1.88), (256, 3, 0.47), (1024, 3, 0.12)],
+    ],
 )
 def test_table_1_of_the_paper(ranks: int, stage: int, published: float) -> None:
     total = model_states(parameters=7_500_000_000, stage=stage, ranks=ranks).total / 1e9
@@ -79,6 +83,8 @@ def test_what_does_not_exist_is_refused(stage: int, ranks: int) -> None:
 
 
 def test_years_of_gpt3_on_one_v100() -> None:
-    """Narayanan et al. 2021, introduction: about 288 years for 175 billion parameters on one V100 (300 billion tokens)."""
+    """Narayanan et al. 2021, introduction: about 288 years for 175 billion parameters on one V100 (300 billion
+    tokens).
+    """
     years = training_years(parameters=175e9, tokens=300e9, peak_flops=125e12, utilization=0.28)
     assert 270 < years < 300

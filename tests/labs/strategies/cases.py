@@ -1,4 +1,6 @@
-"""Runs in the ranks: one strategy beside the unsharded twin, for every case in the list it is given. Reports the largest differences."""
+"""Runs in the ranks: one strategy beside the unsharded twin, for every case in the list it is given. Reports the
+largest differences.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def build(case: dict[str, Any], model: GPT, group: dist.ProcessGroup, recipe: Re
 
 
 def gradient_difference(strategy: Any, twin: Twin, batch: tuple[Tensor, Tensor], mine: Any) -> float:
-    """Before any update: what the ranks' gradients, reduced, differ from the twin's. Adam's first moment after one step is a tenth of the gradient."""
+    """Before any update: what the ranks' gradients, reduced, differ from the twin's. Adam's first moment after one
+    step is a tenth of the gradient.
+    """
     strategy.train_step(mine)
     twin.step(batch)
     worst = 0.0

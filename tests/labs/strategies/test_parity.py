@@ -1,4 +1,6 @@
-"""Every strategy equals one process: losses, gradients and parameters; its bytes and its traffic equal the formula, to the byte."""
+"""Every strategy equals one process: losses, gradients and parameters; its bytes and its traffic equal the formula,
+to the byte.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from labs.runner import run
 
 SCRIPT = Path(__file__).parent / "cases.py"
 BOUND = {"fp64": 1e-10, "fp32": 2e-6}
-# bf16 keeps 8 bits: ranks that add in another order part by roundings of the gradient, about 2^-8 of it, which Adam turns into
-# differences of the order of the learning rate; over 10 steps of 1e-3 a parameter moves at most 0.01.
+# bf16 keeps 8 bits: ranks that add in another order part by roundings of the gradient, about 2^-8 of it, which Adam
+# turns into differences of the order of the learning rate; over 10 steps of 1e-3 a parameter moves at most 0.01.
 BF16_LOSS, BF16_PARAMETER = 0.02, 0.01
 
 
@@ -47,9 +49,7 @@ def test_fp64_equals_one_process(ranks: int) -> None:
         {"accumulate": 12 // ranks, "clip": 0.5},
         {"accumulate": 3 if ranks in (1, 2, 4) else 2, "tied": True},
     ]
-    cases = [
-        {"stage": stage, "precision": "fp64", **kind} for stage, kind in itertools.product((0, 1, 2, 3), kinds)
-    ]
+    cases = [{"stage": stage, "precision": "fp64", **kind} for stage, kind in itertools.product((0, 1, 2, 3), kinds)]
     cases.append({"stage": "naive", "precision": "fp64"})
     for reports in results(cases, ranks=ranks):
         for result in reports:

@@ -1,0 +1,28 @@
+"""The figures of the lessons. Each function returns a `Figure`: give it a language, and it draws itself."""
+
+from lessons.figures.arrangements import (
+    data_parallel_step,
+    gathers_in_a_step,
+    gradients_in_backward,
+    ring,
+    shards_or_layers,
+    two_halves,
+    who_holds_what,
+)
+from lessons.figures.base import Figure
+from lessons.figures.measurements import bytes_per_parameter, losses, measured_peak, measured_states
+
+__all__ = [
+    "Figure",
+    "bytes_per_parameter",
+    "data_parallel_step",
+    "gathers_in_a_step",
+    "gradients_in_backward",
+    "losses",
+    "measured_peak",
+    "measured_states",
+    "ring",
+    "shards_or_layers",
+    "two_halves",
+    "who_holds_what",
+]

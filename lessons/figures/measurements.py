@@ -1,0 +1,95 @@
+"""Figures of what a lab measured or a formula says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from labs.catalogue import LabRun
+from labs.planner.zero import PRECISIONS
+from labs.telemetry import Bytes
+from labs.telemetry.drawing import Svg, stacked_bars
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, heading, heading_height
+from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.svg import Sheet
+from lessons.figures.base import Figure, Said
+from translations import Language
+from translations.formats import number
+
+
+def measured_states(runs: Mapping[str, LabRun], *, title: str) -> Figure:
+    """Model states at rest on rank 0, a bar for each run, with the formula's mark."""
+    return _stacked(runs, title=title, when="rest", states_only=True)
+
+
+def measured_peak(runs: Mapping[str, LabRun], *, title: str) -> Figure:
+    """Each category's own peak on rank 0, a bar for each run."""
+    return _stacked(runs, title=title, when="peak", states_only=False)
+
+
+def _stacked(runs: Mapping[str, LabRun], *, title: str, when: str, states_only: bool) -> Figure:
+    groups, formula = [], []
+    for name, run in runs.items():
+        measured = dict(run.data["ranks"][0]["bytes"][when])
+        if states_only:
+            measured = {key: measured[key] for key in ("parameters", "gradients", "optimizer_states")}
+        groups.append((name, Bytes(**measured)))
+        formula.append(sum(run.data["predicted"]["states"].values()))
+    return lambda language: stacked_bars(
+        groups, language=language, title=title, formula=formula if states_only else None
+    )
+
+
+def bytes_per_parameter() -> Figure:
+    """What one parameter costs in each precision."""
+
+    def draw(language: Language) -> Svg:
+        said = Said(language)
+        groups = [
+            (name, Bytes(parameters=cost.parameter, gradients=cost.gradient, optimizer_states=cost.optimizer_states))
+            for name, cost in PRECISIONS.items()
+            if name != "fp64"
+        ]
+        return stacked_bars(groups, language=language, title=said("bytes-per-parameter-title"))
+
+    return draw
+
+
+def losses(runs: Mapping[str, Sequence[float]], *, title: str) -> Figure:
+    """Loss against optimizer steps, a line for each run, its name at its end."""
+
+    def draw(language: Language) -> Svg:
+        said = Said(language)
+        top, bottom, left, right = heading_height(title, width=WIDTH) + 16, 44.0, MARGIN + 44, WIDTH - 130
+        sheet = Sheet(width=WIDTH, height=top + 200 + bottom, language=language)
+        heading(sheet, title)
+        values = [value for own in runs.values() for value in own]
+        low, high = math.floor(min(values)), math.ceil(max(values))
+        steps = max(len(own) for own in runs.values())
+
+        def x(step: int) -> float:
+            return left + (right - left) * step / max(steps - 1, 1)
+
+        def y(value: float) -> float:
+            return top + 200 * (high - value) / max(high - low, 1)
+
+        for tick in range(low, high + 1):
+            sheet.line(left, y(tick), right, y(tick), opacity=0.18)
+            sheet.text(left - 8, y(tick) + 4, str(tick), at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+        for step in range(0, steps, max(1, steps // 6)):
+            sheet.text(x(step), top + 218, str(step), at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
+        sheet.text((left + right) / 2, top + 236, said("losses-steps"), at="middle", size=SMALL_SIZE, quiet=True)
+        for index, (name, own) in enumerate(runs.items()):
+            for step, (before, after) in enumerate(pairwise(own)):
+                sheet.line(x(step), y(before), x(step + 1), y(after), width=2, dash="" if index == 0 else "5 3")
+            sheet.text(x(len(own) - 1) + 10, y(own[-1]) + 4, name, at="left", size=LABEL_SIZE, weight=600)
+        told = [
+            said(
+                "losses-alt", name=name, first=number(own[0], language), last=number(own[-1], language), count=len(own)
+            )
+            for name, own in runs.items()
+        ]
+        return sheet.svg(alt=" ".join([f"{title}.", *told]))
+
+    return draw
