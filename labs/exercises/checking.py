@@ -1,0 +1,229 @@
+"""Runs a student's file on ranks, compares what came out, and says the first thing that is wrong as a tutor would."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from labs.exercises import reading
+from labs.exercises.content import Exercise, exercise
+from labs.exercises.trial import Case, Check, Failure, Result
+from labs.runner import RankFailed, Run, run
+from translations import SOURCE, CourseError, Language, Translator, translator
+from translations.formats import isolate_latin
+from translations.wording import fill
+
+SCRIPT = Path(__file__).parent / "in_rank.py"
+TIMEOUT = 15.0
+"""Seconds for one case; a right solution takes less than one."""
+PATIENCE = 8.0
+"""Seconds that a rank may wait in one operation."""
+NAMED = ("died", "hung", "mismatch")
+"""Failures of a run in which the runner's own message names the rank."""
+ERROR = 400
+"""Characters of an error's text that are told."""
+PRINTED = 4_000
+"""Characters of what the ranks printed that a verdict keeps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Whether a file holds, with points for the groups before the first failure.
+
+    `failed_at` is "group/failure", None where all holds; `rank` is the rank that the message speaks of, if it is one.
+    """
+
+    passed: bool
+    points: int
+    of: int
+    failed_at: str | None
+    message: str
+    rank: int | None
+    printed: str = ""
+
+    def as_dict(self) -> dict[str, object]:
+        """What `shardwise check --json` prints."""
+        return {name: getattr(self, name) for name in ("passed", "points", "of", "failed_at", "message", "rank")}
+
+
+def check(
+    id: str, source: str | Path, language: Language | str = SOURCE, *, seed: int = 0, timeout: float = TIMEOUT
+) -> Verdict:
+    """The verdict on a source text, or on the file at a Path.
+
+    The inputs depend on the seed only, so the same file gets the same verdict. Raises CourseError where there is no
+    such exercise or file.
+    """
+    own = exercise(id, language)
+    text = translator(language)
+    given = reading.source_of(source)
+    try:
+        python = reading.prepared(given, own)
+    except CourseError as error:
+        problem = error.id.removeprefix("labs.check-")
+        return _verdict(own, text, Failure(group="file", id=problem), error.in_language(text), None, "")
+    with tempfile.TemporaryDirectory(prefix="shardwise-check-", ignore_cleanup_errors=True) as folder:
+        file = Path(folder) / f"{id}.py"
+        file.write_text(python, encoding="utf-8", errors="surrogateescape")
+        return _run(own, text, file, seed, timeout)
+
+
+def _run(own: Exercise, text: Translator, file: Path, seed: int, timeout: float) -> Verdict:
+    module = cast("Check", importlib.import_module(f"labs.exercises.{own.folder.name}.check"))
+    remarks: list[Failure] = []
+    printed = ""
+    for number, case in enumerate(module.CASES):
+        try:
+            ended = run(
+                SCRIPT,
+                ranks=case.ranks,
+                arguments=[own.id, str(file), str(number), str(seed)],
+                timeout=timeout,
+                patience=min(PATIENCE, timeout),
+            )
+        except RankFailed as error:
+            printed = printed or _printed(error.outputs)
+            failure, said = _not_ended(own, text, case, error, file)
+            return _verdict(own, text, failure, said, case, printed)
+        printed = printed or _printed([each.output for each in ended.ranks])
+        results = _results(ended)
+        missing = next((r.rank for r in results if r.value is None), None)
+        if missing is not None or len(results) != case.ranks:
+            failure = _counted(Failure(group="file", id="no-result", rank=missing), case, own)
+            return _verdict(own, text, failure, text("labs.check-no-result"), case, printed)
+        failures = [_counted(each, case, own) for each in module.compare(case, seed, results)]
+        if failures:
+            first = min(failures, key=lambda each: _place(own, each.group))
+            return _verdict(own, text, first, _say(own, text, first), case, printed)
+        remarks = remarks or list(module.remarks(case, seed, results))
+    lines = [text("labs.check-passed", points=own.of, of=own.of)]
+    lines += [_say(own, text, remark) for remark in remarks]
+    return Verdict(
+        passed=True, points=own.of, of=own.of, failed_at=None, message="\n\n".join(lines), rank=None, printed=printed
+    )
+
+
+def _results(ended: Run) -> list[Result]:
+    """Each rank's JSON and tensors; the value None where it left none that can be read."""
+    results = []
+    for each in ended.ranks:
+        try:
+            results.append(Result(rank=each.rank, value=each.value, tensors=each.tensors()))
+        except (OSError, ValueError, CourseError, RuntimeError):
+            results.append(Result(rank=each.rank, value=None, tensors={}))
+    return results
+
+
+def _printed(outputs: Sequence[str]) -> str:
+    """What the ranks printed, each line headed by its rank."""
+    lines = [f"[{rank}] {line}" for rank, output in enumerate(outputs) for line in output.splitlines()]
+    return "\n".join(lines)[:PRINTED]
+
+
+def _counted(failure: Failure, case: Case, own: Exercise) -> Failure:
+    """The failure in the group of points for which this case counts."""
+    group = case.group or (failure.group if failure.group in own.points else next(iter(own.points)))
+    return Failure(group=group, id=failure.id, rank=failure.rank, values=failure.values)
+
+
+def _place(own: Exercise, group: str) -> int:
+    groups = list(own.points)
+    return groups.index(group) if group in groups else -1
+
+
+def _say(own: Exercise, text: Translator, failure: Failure) -> str:
+    """The failure's own text in the exercise, else the checker's general one."""
+    pattern = own.failures.get(failure.id) or own.remarks.get(failure.id)
+    if pattern is None:
+        return text(f"labs.check-{failure.id}", **failure.values)
+    return fill(pattern, _values(text, failure.values))
+
+
+def _values(text: Translator, values: Mapping[str, object]) -> Mapping[str, object]:
+    if text.language.direction != "rtl":
+        return values
+    return {key: isolate_latin(str(value)) for key, value in values.items()}
+
+
+def _verdict(own: Exercise, text: Translator, failure: Failure, said: str, case: Case | None, printed: str) -> Verdict:
+    points = sum(list(own.points.values())[: max(0, _place(own, failure.group))])
+    lines = [said]
+    if failure.rank is not None and failure.id not in NAMED and case is not None and case.communicates:
+        lines = [f"{text('labs.check-at-rank', rank=failure.rank, ranks=case.ranks)} {said}"]
+    lines.append(text("labs.check-points", points=points, of=own.of))
+    return Verdict(
+        passed=False,
+        points=points,
+        of=own.of,
+        failed_at=f"{failure.group}/{failure.id}",
+        message="\n\n".join(lines),
+        rank=failure.rank,
+        printed=printed,
+    )
+
+
+# --- runs that did not end
+
+
+def _not_ended(own: Exercise, text: Translator, case: Case, error: RankFailed, file: Path) -> tuple[Failure, str]:
+    """What a run that failed means for the student. The runner's own message names the rank already."""
+    group = case.group or next(iter(own.points))
+    if found := _found(error.full_traceback):
+        failure = Failure(group=str(found["group"]), id=str(found["id"]), rank=error.rank, values=found["values"])
+        if failure.group != "file":
+            failure = _counted(failure, case, own)
+        return failure, _say(own, text, failure)
+    frames, last = _frames(error.full_traceback, file)
+    if error.kind == "raised":
+        if last.startswith("NotImplementedError"):
+            return Failure(group="file", id="unwritten"), own.unwritten
+        if frames:
+            said = text("labs.check-raised", line=frames[-1].line, function=frames[-1].function, error=last)
+        else:
+            said = text("labs.check-raised-after", error=last)
+    elif error.kind == "hung" and not error.operation:
+        said = text("labs.check-loop", seconds=round(TIMEOUT))
+    else:
+        said = error.message(text)
+    paragraphs = [said]
+    if frames:
+        paragraphs.append(f"    {frames[-1].line}: {frames[-1].code}")
+    if error.kind in own.failures:
+        paragraphs.append(own.failures[error.kind])
+    return Failure(group=group, id=error.kind, rank=error.rank), "\n\n".join(paragraphs)
+
+
+def _found(told: str) -> dict[str, Any] | None:
+    """The Failure that a rank raised, out of its traceback."""
+    match = re.search(r"^labs\.exercises\.trial\.Found: (\{.*\})", told, re.MULTILINE)
+    try:
+        found = json.loads(match[1]) if match else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and {"group", "id", "values"} <= found.keys() else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Frame:
+    """One frame of a traceback."""
+
+    line: int
+    function: str
+    code: str
+
+
+def _frames(told: str, file: Path) -> tuple[list[_Frame], str]:
+    """The frames in the student's file, and the error's own line."""
+    frames = [
+        _Frame(line=int(match[2]), function=match[3], code=(match[4] or "").strip())
+        for match in re.finditer(r'File "([^"]+)", line (\d+), in (.+)(?:\n    +(.+))?', told)
+        if Path(match[1]).name == file.name
+    ]
+    own = [line for line in told.splitlines() if line and not line.startswith((" ", "Traceback"))]
+    return frames, own[-1][:ERROR] if own else ""
