@@ -37,7 +37,9 @@ def memory_over_time(
     of the model states.
     """
     words = Words.of(language)
-    ranks = sorted(rows)
+    times = window(rows.values())
+    rows = {rank: since(own, times[0]) for rank, own in sorted(rows.items())}
+    ranks = list(rows)
     message = title or _memory_message(rows, words, formula)
     expected = formula.model_states if formula is not None else 0
     present = [name for name in STACKED if any(getattr(row.bytes, name) for own in rows.values() for row in own)]
@@ -53,14 +55,13 @@ def memory_over_time(
     y = heading(sheet, message)
     legend(sheet, entries, top=y + 4)
 
-    times = window(rows.values())
     highest = max([expected, *(found.bytes.total for own in rows.values() if (found := peak(own)))]) * 1.14 or 1.0
     gutter = max(text_width(words.axis(highest)(tick), size=SMALL_SIZE) for tick in ticks(highest)) + 10
     panel_width = (WIDTH - 2 * MARGIN - gutter - (across - 1) * 26) / across
     for index, rank in enumerate(ranks):
         x = MARGIN + gutter + (index % across) * (panel_width + 26)
         _panel(
-            sheet, words, rank, since(rows[rank], times[0]),
+            sheet, words, rank, rows[rank],
             box=(x, top + (index // across) * row_height + 22, panel_width),
             times=times, highest=highest, expected=expected, labelled=index % across == 0,
         )  # fmt: skip
@@ -100,8 +101,8 @@ def _panel(
             middle = (begin + finish) / 2
             sheet.text(middle, bottom + _STRIP + 14, words.phase(span.phase), at="middle", size=10, quiet=True)
     seconds = words("seconds", seconds=_short(times[1] - times[0]))
-    sheet.text(left + width, bottom + _STRIP + 26, seconds, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
-    sheet.text(left, bottom + _STRIP + 26, "0", at="left", size=SMALL_SIZE, quiet=True, ltr=True)
+    sheet.text(left + width, bottom + _STRIP + 28, seconds, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+    sheet.text(left, bottom + _STRIP + 28, "0", at="left", size=SMALL_SIZE, quiet=True, ltr=True)
 
     if expected:
         sheet.line(left, up(expected), left + width, up(expected), width=1.8, dash=FORMULA_DASH)

@@ -54,13 +54,37 @@ def since(rows: Sequence[Row], start: float) -> list[Row]:
     return [replace(row, seconds=start) for row in before[-1:]] + later
 
 
+@dataclass(slots=True)
+class Window:
+    """From when to when a plot of all ranks should go: training, with a little of what came before it. Learns from each
+    row.
+    """
+
+    first: float | None = None
+    begun: float | None = None
+    last: float = 0.0
+
+    def learn(self, row: Row) -> None:
+        self.first = row.seconds if self.first is None else min(self.first, row.seconds)
+        self.last = max(self.last, row.seconds)
+        if row.phase:
+            self.begun = row.seconds if self.begun is None else min(self.begun, row.seconds)
+
+    @property
+    def times(self) -> tuple[float, float]:
+        if self.first is None:
+            return 0.0, 1.0
+        begun = self.first if self.begun is None else self.begun
+        return max(self.first, begun - 0.04 * (self.last - begun)), self.last
+
+
 def window(rows: Iterable[Sequence[Row]]) -> tuple[float, float]:
-    """From when to when a plot of all ranks should go: training, with a little of what came before it."""
-    series = [own for own in rows if own]
-    end = max((own[-1].seconds for own in series), default=1.0)
-    first = min((own[0].seconds for own in series), default=0.0)
-    begun = min((row.seconds for own in series for row in own if row.phase), default=first)
-    return max(first, begun - 0.04 * (end - begun)), end
+    """The window of rows that are all there."""
+    found = Window()
+    for own in rows:
+        for row in own:
+            found.learn(row)
+    return found.times
 
 
 def stacks(row: Row, order: Sequence[str]) -> list[int]:

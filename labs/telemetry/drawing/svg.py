@@ -183,7 +183,17 @@ def text_width(words: str, *, size: float = 12) -> float:
 
 
 def wrapped(words: str, *, size: float, width: float) -> list[str]:
-    """The words in lines of at most `width`."""
+    """The words in as few lines of at most `width` as they need, and those of about one length."""
+    lines = _filled(words, size=size, width=width)
+    for narrower in range(19, 9, -1):
+        even = _filled(words, size=size, width=width * narrower / 20)
+        if len(even) > len(lines):
+            break
+        lines = even
+    return lines
+
+
+def _filled(words: str, *, size: float, width: float) -> list[str]:
     lines: list[str] = []
     for word in words.split(" "):
         if lines and text_width(f"{lines[-1]} {word}", size=size) <= width:
