@@ -20,6 +20,7 @@ TEXT = 128
 
 _STEP = struct.Struct("<q")
 _STATE = struct.Struct(f"<qd{TEXT}s")
+_SINCE_AT = 8  # in _STATE; a struct writes zeros first, so a clock that is read at any moment is stored in one piece
 _COUNT = struct.Struct("<q")
 _CALL = struct.Struct(f"<qqIIq{TEXT}s")
 _STATE_AT = _STEP.size
@@ -73,6 +74,7 @@ class Heart:
         with (folder / FILE).open("r+b") as file:
             self._memory = mmap.mmap(file.fileno(), 0)
         self._at = rank * PAGE
+        self._clock = memoryview(self._memory).cast("d")
         self._calls = 0
         self._streams: dict[int, tuple[int, int]] = {}
         self._step = -1
@@ -89,10 +91,10 @@ class Heart:
 
     def go_on(self) -> None:
         """The rank is out of it; the operation's name stays readable as the last one."""
-        struct.pack_into("<qd", self._memory, self._at + _STATE_AT, COMPUTING, time.monotonic())
+        self._enter(COMPUTING)
 
     def end(self) -> None:
-        struct.pack_into("<qd", self._memory, self._at + _STATE_AT, ENDED, time.monotonic())
+        self._enter(ENDED)
 
     def call(self, stream: bytes, operation: bytes, content: bytes) -> None:
         """The rank enters a collective (or one end of a pair) that others enter too, with the same content."""
@@ -107,7 +109,13 @@ class Heart:
         self._state(WAITING, operation)
 
     def _state(self, state: int, operation: bytes) -> None:
-        _STATE.pack_into(self._memory, self._at + _STATE_AT, state, time.monotonic(), operation)
+        at = self._at + _STATE_AT + _STATE.size - TEXT
+        self._memory[at : at + TEXT] = operation[:TEXT].ljust(TEXT, b"\0")
+        self._enter(state)
+
+    def _enter(self, state: int) -> None:
+        self._clock[(self._at + _STATE_AT + _SINCE_AT) // 8] = time.monotonic()
+        self._memory[self._at + _STATE_AT] = state
 
 
 class Hearts:
