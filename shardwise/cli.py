@@ -67,10 +67,11 @@ def learn(
     context: Context,
     _lang: Lang = None,
     browser: Annotated[bool, Option("--browser/--no-browser", help="cli-learn-browser")] = True,
+    port: Annotated[int | None, Option(help="cli-learn-port", min=1, max=65535)] = None,
 ) -> None:
     from shardwise import learn as room
 
-    raise typer.Exit(room.learn(_desk(context).language, browser=browser))
+    raise typer.Exit(room.learn(_desk(context).language, port=port, browser=browser))
 
 
 @app.command(help="cli-doctor")
@@ -188,31 +189,34 @@ def check(
         return
     if exercise is None or file is None:
         raise WrongUse(CourseError("shardwise.check-needs-both"))
+    from labs.exercises import exercise as find
     from shardwise import practice
 
     with _right_use():
-        practice.exercise(exercise)
+        find(exercise)
         source = _read(file)
     verdict = practice.check(_record(desk), id=exercise, source=source, language=desk.language)
     if as_json:
-        told = ("passed", "points", "of", "failed_at", "message", "rank")
-        _print_json({name: getattr(verdict, name) for name in told})
+        _print_json(verdict.as_dict())
     else:
         print(verdict.message)
-        print(desk.text("shardwise.check-points", points=_whole(verdict.points), of=_whole(verdict.of)))
+        if not verdict.passed:
+            print(desk.text("shardwise.check-points", points=verdict.points, of=verdict.of))
+        if verdict.printed:
+            print(f"\n{desk.text('shardwise.check-printed')}\n{verdict.printed}")
     raise typer.Exit(YES if verdict.passed else NO)
 
 
 def _exercises(desk: Desk, *, as_json: bool) -> None:
     from labs.exercises import exercises
 
-    titles = {each.id: each.title(desk.language) for each in exercises()}
+    found = exercises(desk.language)
     if as_json:
-        _print_json([{"exercise": each.id, "unit": each.unit, "title": titles[each.id]} for each in exercises()])
+        _print_json([{"exercise": each.id, "unit": each.unit, "title": each.title} for each in found])
         return
     from shardwise import terminal
 
-    terminal.names(titles)
+    terminal.names({each.id: each.title for each in found})
 
 
 # --- quiz
@@ -255,7 +259,7 @@ def certificate_issue(
     desk = _desk(context)
     with _right_use():
         chosen = find(unit).id
-    folder = to if to is not None else workspace.home() / "certificates"
+    folder = to if to is not None else workspace.folder() / "certificates"
     files = practice.certificate(_record(desk), unit=chosen, holder=name, language=desk.language, folder=folder)
     if as_json:
         _print_json({"id": files.id, "files": [str(path) for path in files.paths]})
@@ -371,10 +375,6 @@ def _read(file: Path) -> str:
 
 def _print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False, allow_nan=False))
-
-
-def _whole(points: float) -> int | float:
-    return int(points) if float(points).is_integer() else points
 
 
 def _complain(text: Translator, error: CourseError) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shardwise.record.store import Record
-from translations import CourseError, Language
+from translations import Language
 
 if TYPE_CHECKING:
-    from labs.exercises import Exercise, Verdict
+    from labs.exercises import Verdict
     from quiz import Answered, Session
 
 
@@ -60,6 +60,19 @@ def recall(record: Record, *, unit: str, language: Language, items: Sequence[str
     )
 
 
+RECALLED = 2
+"""Questions between two sections."""
+
+
+def of_objective(record: Record, *, unit: str, objective: str) -> tuple[str, ...]:
+    """The ids of a few questions on an objective, the same each time for the same learner."""
+    from quiz import items, seed_of
+
+    asked = [each.id for each in items(unit) if each.objective == objective]
+    asked.sort(key=lambda id: seed_of(learner=record.learner, attempt=0, item=id))
+    return tuple(asked[:RECALLED])
+
+
 def precheck(record: Record, *, unit: str, language: Language) -> Session:
     """The questions before a unit."""
     from quiz.session import precheck
@@ -67,24 +80,14 @@ def precheck(record: Record, *, unit: str, language: Language) -> Session:
     return recall(record, unit=unit, language=language, items=precheck(unit, learner=record.learner))
 
 
-def exercise(id: str) -> Exercise:
-    """The exercise with this id. Raises CourseError naming those there are."""
-    from labs.exercises import exercises
-
-    known = {each.id: each for each in exercises()}
-    if id not in known:
-        raise CourseError("shardwise.unknown-exercise", exercise=id, known=", ".join(known))
-    return known[id]
-
-
 def check(record: Record, *, id: str, source: str, language: Language) -> Verdict:
     """The verdict on a source, kept in the record (of the source only its hash)."""
-    from labs.exercises import check
+    from labs.exercises import check, exercise
 
-    found = exercise(id)
+    unit = exercise(id).unit
     verdict = check(id, source, language)
     record.verdict(
-        unit=found.unit,
+        unit=unit,
         exercise=id,
         passed=verdict.passed,
         points=verdict.points,

@@ -1,0 +1,88 @@
+"""The home page: the map of the course, what is done of each unit, the next step, and the other languages."""
+
+from __future__ import annotations
+
+from html import escape
+
+from quiz.policy import policy
+from shardwise import pages, workspace
+from shardwise.progress import Overview, Stop, overview
+from shardwise.record import Record
+from translations import CourseError, Language, Translator, formats, languages, translator
+
+NEXT, DONE = "→", "✓"
+
+
+def html(record: Record, language: Language) -> str:
+    """The page as one fragment; links are from the language's folder of the workspace."""
+    text, shown = translator(language), overview(record, language)
+    return f"{_languages(language, text)}{_next(shown, text)}{_map(shown, text)}{_rule(text)}"
+
+
+def _next(shown: Overview, text: Translator) -> str:
+    following = next((each for each in shown.stops if each.unit.id == shown.next), None)
+    if following is None:
+        return f'<p class="step">{escape(text("shardwise.home-all-done"))}</p>'
+    key = "home-go-on" if following.state == "started" else "home-begin"
+    return f'<p class="step"><strong>{escape(text(f"shardwise.{key}"))}</strong> {_link(following, text)}</p>'
+
+
+def _map(shown: Overview, text: Translator) -> str:
+    columns = ("unit", "time", "needs", "objectives", "checks", "quiz", "state")
+    heads = "".join(f'<th scope="col">{escape(text(f"shardwise.progress-{each}"))}</th>' for each in columns)
+    rows = "".join(_row(each, shown, text) for each in shown.stops)
+    caption = escape(text("shardwise.progress-title"))
+    return (
+        f'<table class="units"><caption>{caption}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>'
+    )
+
+
+def _row(stop: Stop, shown: Overview, text: Translator) -> str:
+    unit, reached = stop.unit, stop.progress
+    cells = [
+        formats.duration(unit.minutes * 60, text.language),
+        ", ".join(f"{int(need[:2])}" for need in unit.needs) or "–",
+    ]
+    if reached is None:
+        cells += ["", "", ""]
+    else:
+        mastered = sum(each.mastered for each in reached.objectives)
+        best = "–" if reached.quiz_best is None else formats.percent(reached.quiz_best, text.language, 2)
+        green = sum(reached.checks.values())
+        cells += [f"{mastered}/{len(reached.objectives)}", f"{green}/{len(reached.checks)}", best]
+    mark = {"mastered": f"{DONE} "}.get(stop.state, f"{NEXT} " if unit.id == shown.next else "")
+    name = escape(unit.title(text)) if stop.state == "planned" else _link(stop, text)
+    kind = "next" if unit.id == shown.next else stop.state
+    return (
+        f'<tr class="{kind}"><th scope="row">{pages.ltr(str(unit.number))} {name}</th>'
+        + "".join(f"<td>{pages.ltr(each)}</td>" for each in cells)
+        + f"<td>{escape(mark + text(f'shardwise.state-{stop.state}'))}</td></tr>"
+    )
+
+
+def _link(stop: Stop, text: Translator) -> str:
+    return f'<a href="{stop.unit.id}.ipynb">{escape(stop.unit.title(text))}</a>'
+
+
+def _rule(text: Translator) -> str:
+    share = formats.percent(policy().mastery, text.language)
+    return f"<p>{escape(text('shardwise.home-rule', percent=share))}</p>"
+
+
+def _languages(language: Language, text: Translator) -> str:
+    """Links to the same page in the other languages; a folder that isn't there yet is made."""
+    links = []
+    for other in languages():
+        if other.code == language.code or not other.released:
+            continue
+        try:
+            if not (workspace.folder() / other.code / "home.ipynb").exists():
+                workspace.prepare(other)
+        except CourseError:
+            continue
+        name = (
+            f'<a href="../{other.code}/home.ipynb" lang="{other.code}" hreflang="{other.code}">{escape(other.name)}</a>'
+        )
+        links.append(f"<li>{name}</li>")
+    label = escape(text("shardwise.home-languages"))
+    return f'<nav aria-label="{label}"><ul>{"".join(links)}</ul></nav>' if links else ""

@@ -1,0 +1,430 @@
+"""All that a lesson imports: `from shardwise import notebook as course`.
+
+`course.open` says which lesson this kernel shows; every other function is a thin hand-over from the lesson to a room,
+shown in the learner's language. A widget never waits: a notebook that nobody watches runs from top to bottom.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.getipython import get_ipython
+from IPython.display import HTML, display
+
+from shardwise import comparing, exercises, pages, practice, shown
+from shardwise.pages import Cell
+from shardwise.record import Record
+from translations import CourseError, Language, Translator, preferred, translator
+from translations import language as find_language
+
+if TYPE_CHECKING:
+    from labs.catalogue import LabRun
+    from labs.exercises import Exercise
+    from labs.telemetry import Bytes
+    from quiz import Result, Session
+
+__all__ = [
+    "_",
+    "certificate",
+    "check",
+    "compare",
+    "diagnose",
+    "difference",
+    "figure",
+    "formula",
+    "hint",
+    "home",
+    "lab",
+    "open",
+    "precheck",
+    "predict",
+    "quiz",
+    "recall",
+    "solution",
+    "source",
+    "table",
+    "undo",
+    "words",
+]
+
+
+def _(text: str) -> str:
+    """Marks a string of a code cell as one that learners read; the builder has put the translation in its place."""
+    return text
+
+
+# --- the lesson that is open
+
+
+@dataclass
+class _Lesson:
+    """What the functions below need to know of the lesson: the one state of this module, made by `open`."""
+
+    language: Language
+    unit: str | None = None
+    ranks: int | None = None
+    hints: dict[str, int] = field(default_factory=dict)
+    _record: Record | None = None
+
+    @property
+    def text(self) -> Translator:
+        return translator(self.language)
+
+    @property
+    def record(self) -> Record:
+        """The learner's record, opened when first needed; what was put right on the way is told."""
+        if self._record is None:
+            self._record = Record.open()
+            if self._record.notice is not None:
+                _tell(self._record.notice.in_language(self.text), mood="note")
+        return self._record
+
+    @property
+    def here(self) -> str:
+        if self.unit is None:
+            raise CourseError("shardwise.open-first")
+        return self.unit
+
+
+_lesson = _Lesson(preferred())
+
+
+def open(unit: str, language: str) -> None:
+    """Says which lesson this is and in which language, registers `%%exercise`, and shows what the unit teaches."""
+    global _lesson
+    _lesson = _Lesson(find_language(language), unit)
+    _prepare_shell()
+    _show(shown.objectives(unit, _lesson.text))
+    try:
+        _lesson.record.summary()
+    except CourseError as error:
+        _tell(error.in_language(_lesson.text), mood="bad")
+
+
+def _prepare_shell() -> None:
+    shell: Any = get_ipython()
+    if shell is not None:
+        shell.set_custom_exc((CourseError,), _course_error)
+        shell.register_magic_function(_exercise, magic_kind="cell", magic_name="exercise")
+
+
+def _course_error(_shell: Any, _kind: type, error: CourseError, _trace: Any, tb_offset: Any = None) -> None:  # noqa: ARG001
+    """IPython's handler of our own errors: the learner's language and no traceback; the cell still counts as failed."""
+    _tell(error.in_language(_lesson.text), mood="bad")
+
+
+def _display(thing: object) -> None:
+    display(thing)  # type: ignore[no-untyped-call]
+
+
+def _show(body: str) -> None:
+    _display(_page(body))
+
+
+def _page(body: str) -> HTML:
+    return HTML(pages.page(body, _lesson.language))  # type: ignore[no-untyped-call]
+
+
+def _place(body: str) -> Any:
+    """An output whose `update` puts another page in its place."""
+    return display(_page(body), display_id=True)  # type: ignore[no-untyped-call]
+
+
+def _tell(message: str, *, mood: pages.Mood, title: str = "") -> None:
+    _show(pages.box(message, mood=mood, title=title))
+
+
+# --- predict, run, compare
+
+
+def predict(question: str, *, unit: str, label: str = "") -> None:
+    """A field for a number; what is typed is kept in the record. Nothing waits for it; a wrong one costs nothing."""
+    from quiz.numbers import parse
+    from quiz.numbers import unit as find_unit
+    from shardwise.asking import Asking
+
+    lesson, text = _lesson, _lesson.text
+    here = lesson.here
+
+    def keep(given: str) -> str:
+        if not given.strip():
+            raise CourseError("quiz.no-number")
+        quantity = parse(given)
+        asked, told = find_unit(unit), quantity.unit
+        if told is not None and asked is not None and told.family != asked.family:
+            raise CourseError("quiz.other-unit", expected=unit, unit=told.name)
+        measure = told.name if told is not None else unit
+        lesson.record.predict(unit=here, question=question, value=quantity.readings[0], measure=measure)
+        shown_value = pages.written(quantity.readings[0], measure, lesson.language)
+        return text("shardwise.prediction-kept", prediction=shown_value)
+
+    earlier = lesson.record.prediction(unit=here, question=question)
+    _display(
+        Asking(
+            label=label or text("shardwise.prediction-label"),
+            button=text("shardwise.prediction-keep"),
+            language=lesson.language,
+            on_answer=keep,
+            unit=unit,
+            numeric=True,
+            value=f"{earlier.value:g} {earlier.measure}".strip() if earlier else "",
+            said=text("shardwise.prediction-earlier") if earlier else "",
+        )
+    )
+
+
+def lab(name: str, *, live: bool = True, **options: Any) -> LabRun:
+    """Starts the ranks of a lab, draws their memory while they run, and leaves a picture; `live=False` shows nothing."""
+    from labs import catalogue
+
+    lesson = _lesson
+    lesson.ranks = options.get("ranks", 4)
+    if not live:
+        return catalogue.run_lab(name, on_output=_print_output, **options)
+    from labs.telemetry.live import Live
+
+    watch = Live(lesson.ranks, catalogue.formula(name, **({"ranks": 4} | options)), lesson.language)
+    watch.show()
+    try:
+        return catalogue.run_lab(name, on_row=watch.feed, on_output=_print_output, **options)
+    finally:
+        watch.finish()
+
+
+def _print_output(rank: int, line: str) -> None:
+    print(f"[{rank}] {line.rstrip()}", flush=True)
+
+
+def formula(name: str, **options: Any) -> Bytes:
+    """What the lab's formula says that a rank holds at rest, before anything is run."""
+    from labs import catalogue
+
+    return catalogue.formula(name, **({"ranks": 4} | options))
+
+
+def compare(question: str, *, measured: float, formula: float | None = None) -> None:
+    """Prediction, formula and measurement side by side, and what a wrong prediction would mean."""
+    lesson = _lesson
+    predicted = lesson.record.prediction(unit=lesson.here, question=question)
+    value, unit = comparing.base_value(predicted) if predicted else (None, "B" if measured > 1000 else "")
+    comparison = comparing.Comparison(
+        predicted=value, formula=formula, measured=measured, ranks=lesson.ranks, unit=unit
+    )
+    _show(comparing.html(comparison, lesson.text))
+
+
+# --- code, figures, tables
+
+
+def source(*objects: Any) -> None:
+    """Definitions as they are, unabridged; comments and docstrings in the learner's language."""
+    for each in objects:
+        _show(pages.code(shown.source(each, _lesson.language), name=shown.name(each)))
+
+
+def difference(before: Any, after: Any) -> None:
+    """What changes from one definition to the next."""
+    text = _lesson.text
+    title = text("shardwise.difference-title", before=shown.name(before), after=shown.name(after))
+    old, new = (shown.source(each, _lesson.language) for each in (before, after))
+    _show(f"<p><strong>{escape(title)}</strong></p>" + pages.difference(old, new, name=title, text=text))
+
+
+def figure(drawing: Any, *, alt: str = "") -> None:
+    """A drawing with its alternative text: one of `lessons.figures`, or SVG markup and `alt`."""
+    if isinstance(drawing, str):
+        _show(f'<figure role="img" aria-label="{escape(alt)}">{drawing}</figure>')
+    else:
+        _display(drawing(_lesson.language) if callable(drawing) else drawing)
+
+
+def table(
+    rows: Sequence[Sequence[Cell]], *, header: Sequence[str], units: Sequence[str] = (), caption: str = ""
+) -> None:
+    """Computed values in a table. `units` says per column how: "B" as bytes, "%" as a share, else as is."""
+    _show(pages.table(rows, header=header, units=units, caption=caption, language=_lesson.language))
+
+
+def words() -> None:
+    """The words of JupyterLab's menus beside the learner's, where its interface speaks another language."""
+    from shardwise.learn import interface
+
+    if interface(_lesson.language).split("_")[0] != _lesson.language.code:
+        _show(shown.menu_words(_lesson.text))
+
+
+# --- questions
+
+
+def precheck() -> None:
+    """The questions before a unit; answering all of them right points to the empty function."""
+    text = _lesson.text
+
+    def ending(result: Result) -> str:
+        right = sum(each.correct for each in result.answered)
+        return text("shardwise.precheck-skip" if right == len(result.answered) else "shardwise.precheck-read")
+
+    _ask(practice.precheck(_lesson.record, unit=_lesson.here, language=_lesson.language), ending=ending)
+
+
+def recall(*items: str, objective: str | None = None) -> None:
+    """A few questions from memory, between sections: those named, or of one objective. They count toward nothing."""
+    chosen = items or practice.of_objective(_lesson.record, unit=_lesson.here, objective=objective or "")
+    if chosen:
+        _ask(practice.recall(_lesson.record, unit=_lesson.here, language=_lesson.language, items=chosen))
+
+
+def quiz() -> None:
+    """The unit's quiz: the open try where it was left, or a new one with new questions and numbers."""
+    lesson = _lesson
+
+    def again() -> Session:
+        return practice.quiz(lesson.record, unit=lesson.here, language=lesson.language)
+
+    _ask(again(), again=again)
+
+
+def _ask(
+    session: Session, *, again: Callable[[], Session] | None = None, ending: Callable[[Result], str] | None = None
+) -> None:
+    from quiz.notebook import Quiz
+
+    _display(Quiz.of(session, again=again, ending=ending))
+
+
+# --- exercises
+
+
+def _known(id: str) -> Exercise:
+    """The exercise in the learner's language. Raises CourseError naming those there are."""
+    from labs.exercises import exercise
+
+    return exercise(id, _lesson.language)
+
+
+def _exercise(line: str, cell: str) -> None:
+    """`%%exercise zero-1`: keeps the cell as the exercise's file. It is not run here: the check runs it, on ranks."""
+    text, id = _lesson.text, line.strip()
+    _known(id)
+    path = exercises.save(id, cell)
+    try:
+        ast.parse(cell)
+    except SyntaxError as error:
+        said = text("shardwise.exercise-syntax", line=error.lineno or 1, reason=error.msg)
+        _tell(said, mood="bad", title=text("shardwise.exercise-kept", path=_in_workspace(path)))
+        return
+    _tell(
+        text("shardwise.exercise-next", exercise=id),
+        mood="note",
+        title=text("shardwise.exercise-kept", path=_in_workspace(path)),
+    )
+
+
+def _in_workspace(path: Any) -> str:
+    return f"exercises/{path.name}"
+
+
+def check(id: str) -> None:
+    """The verdict on the exercise's file: the first thing that is not right, with its rank and rule."""
+    lesson = _lesson
+    _known(id)
+    source = exercises.source(id)
+    waiting = _place(pages.box(lesson.text("shardwise.check-runs"), mood="note"))
+    verdict = practice.check(lesson.record, id=id, source=source, language=lesson.language)
+    waiting.update(_page(shown.verdict(verdict, lesson.text)))
+
+
+def hint(id: str) -> None:
+    """The next of three hints: the idea, the place, the line. Running the cell again gives the next."""
+    from labs.exercises import hint
+
+    _known(id)
+    given = min(_lesson.hints.get(id, 0) + 1, 3)
+    _lesson.hints[id] = given
+    title = _lesson.text("shardwise.hint-of", number=given, total=3)
+    more = _lesson.text("shardwise.hint-more") if given < 3 else ""
+    said = hint(id, given, _lesson.language)
+    _tell("\n\n".join(part for part in (said, more) if part), mood="note", title=title)
+
+
+def undo(id: str) -> None:
+    """Takes the exercise's file back to the version before; doing it again brings the newer one back."""
+    source = exercises.undo(id)
+    _tell(_lesson.text("shardwise.exercise-undone", path=_in_workspace(exercises.path(id))), mood="note")
+    _show(pages.code(source, name=exercises.path(id).name))
+
+
+def solution(id: str) -> None:
+    """The explained solution, folded up."""
+    code = _known(id).code("solution").strip("\n")
+    _show(pages.folded(_lesson.text("shardwise.solution-open"), pages.code(code, name="solution.py")))
+
+
+def diagnose(id: str) -> None:
+    """Runs the broken case, shows what its check prints, and asks for rank, operation and rule."""
+    from labs.exercises import check
+    from shardwise.diagnosing import Diagnosis
+
+    lesson = _lesson
+    found = _known(id)
+    code = found.code("broken").strip("\n")
+    _show(shown.paragraphs(found.diagnosis.symptom) + pages.code(code, name="broken.py"))
+    _show(shown.verdict(check(id, found.folder / "broken.py", lesson.language), lesson.text))
+    _display(Diagnosis(shown.diagnosis(found), language=lesson.language))
+
+
+# --- the end of a unit, and the way through the course
+
+
+def certificate(name: str | None = None) -> None:
+    """The unit's practice certificate: asks for the name, shows badge and files; or says what is missing."""
+    from shardwise.asking import Asking
+
+    lesson, text = _lesson, _lesson.text
+    record, here = lesson.record, lesson.here
+    if name is not None:
+        _show(shown.certificate(_issue(lesson, name), text))
+        return
+    try:
+        record.evidence(here, holder="-", language=lesson.language.code)
+    except CourseError as error:
+        _tell(error.in_language(text), mood="note", title=text("shardwise.certificate-not-yet"))
+        return
+    place = _place("")
+
+    def issue(given: str) -> str:
+        files = _issue(lesson, given)
+        place.update(_page(shown.certificate(files, text)))
+        return text("shardwise.certificate-made")
+
+    _display(
+        Asking(
+            label=text("shardwise.certificate-ask-name"),
+            button=text("shardwise.certificate-issue"),
+            language=lesson.language,
+            on_answer=issue,
+            value=record.name or "",
+        )
+    )
+
+
+def _issue(lesson: _Lesson, name: str) -> practice.Files:
+    from shardwise import workspace
+
+    folder = workspace.folder() / "certificates"
+    return practice.certificate(lesson.record, unit=lesson.here, holder=name, language=lesson.language, folder=folder)
+
+
+def home(language: str | None = None) -> None:
+    """The map of the course: every unit, what is done of it, and the next step."""
+    from shardwise.home import html
+
+    global _lesson
+    if language is not None:
+        _lesson = _Lesson(find_language(language))
+        _prepare_shell()
+    _show(html(_lesson.record, _lesson.language))

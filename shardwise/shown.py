@@ -1,0 +1,111 @@
+"""What a lesson shows of the course's own files: sources, objectives, verdicts, certificates."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from shardwise import pages, workspace
+from translations import Language, Translator
+from translations.catalogs import catalog
+from translations.source.code import translate_code
+
+if TYPE_CHECKING:
+    from labs.exercises import Exercise, Verdict
+    from shardwise.diagnosing import Part
+    from shardwise.practice import Files
+
+MENU = (
+    "file", "edit", "view", "run", "kernel", "settings", "help", "save", "cell", "notebook", "run-cell", "run-all",
+    "interrupt", "restart", "restart-run-all", "undo", "trusted", "launcher",
+)  # fmt: skip
+
+
+def name(thing: Any) -> str:
+    """What a definition is called: `Zero1`, `Unit.update`."""
+    return str(getattr(thing, "__qualname__", getattr(thing, "__name__", "")))
+
+
+def source(thing: Any, language: Language) -> str:
+    """A definition's whole source, moved to the left margin, its comments and docstrings in the language."""
+    text = textwrap.dedent(inspect.getsource(thing)).strip("\n")
+    return translate_code(text, catalog(language, "code"))
+
+
+def paragraphs(marked: str) -> str:
+    """Text with the marks of `quiz.rendering` as HTML."""
+    from quiz import rendering
+
+    return rendering.html(marked)
+
+
+def objectives(unit: str, text: Translator) -> str:
+    """What the unit teaches, as a list."""
+    from quiz import objectives
+    from quiz.rendering import inline
+
+    taught = "".join(f"<li>{inline(each.say(text.language))}</li>" for each in objectives(unit))
+    return f"<p>{escape(text('shardwise.objectives'))}</p><ul>{taught}</ul>" if taught else ""
+
+
+def verdict(found: Verdict, text: Translator) -> str:
+    """A check's verdict; what it means stands in words first."""
+    points = text("shardwise.check-points", points=found.points, of=found.of)
+    title = text("shardwise.check-passed") if found.passed else f"{text('shardwise.check-failed')} · {points}"
+    body = pages.box(found.message, mood="good" if found.passed else "bad", title=title)
+    return body + (pages.printed(found.printed, name=text("shardwise.check-printed")) if found.printed else "")
+
+
+def diagnosis(exercise: Exercise) -> tuple[Part, ...]:
+    """The questions on an exercise's broken case."""
+    from shardwise.diagnosing import Choice, Part
+
+    asked = exercise.diagnosis
+    return tuple(
+        Part(
+            key=key,
+            question=part.question,
+            answer=part.answer,
+            choices=tuple(Choice(key=each.key, text=each.text, feedback=each.feedback) for each in part.options),
+        )
+        for key, part in (("rank", asked.rank), ("operation", asked.operation), ("rule", asked.rule))
+    )
+
+
+def certificate(files: Files, text: Translator) -> str:
+    """The badge and the files, as links where the notebook's folder can reach them."""
+    links = "".join(f"<li>{_link(path, text)}</li>" for path in files.paths)
+    said = text("shardwise.certificate-says")
+    return (
+        f'<div class="badge">{files.badge}</div><p>{escape(said)}</p>'
+        f"<p>{escape(text('shardwise.certificate-files'))}</p><ul>{links}</ul>"
+    )
+
+
+def _link(path: Path, text: Translator) -> str:
+    """A file of the workspace, from a lesson that lies in the language's folder."""
+    root = workspace.folder()
+    kind = text(f"shardwise.certificate-{path.suffix[1:]}")
+    if not path.is_relative_to(root):
+        return f"{escape(kind)}: {pages.ltr(str(path))}"
+    inside = path.relative_to(root).as_posix()
+    return f'<a href="../{quote(inside)}" target="_blank">{escape(kind)}</a> {pages.ltr(inside)}'
+
+
+def menu_words(text: Translator) -> str:
+    """JupyterLab's English menu words and what they mean."""
+    from translations import translator
+
+    english = translator("en")
+    rows = "".join(
+        f'<tr><th scope="row" lang="en">{pages.ltr(english(f"shardwise.menu-{word}"))}</th>'
+        f"<td>{escape(text(f'shardwise.menu-{word}'))}</td></tr>"
+        for word in MENU
+    )
+    heads = "".join(f'<th scope="col">{escape(text(f"shardwise.menu-{each}"))}</th>' for each in ("word", "meaning"))
+    title = f"<caption>{escape(text('shardwise.menu-title'))}</caption>"
+    return f"<table>{title}<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
