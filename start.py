@@ -397,9 +397,12 @@ class Environment:
         said.append(line)
         log.write(line)
         started = re.match(r"(?:Collecting|Requirement already satisfied:) ([\w.-]+)(?:==(\S+))?", line)
+        started = started or re.match(r"Processing .*/([\w.]+)-([\w.+]+)-\S+\.whl", line)
         if started and progress.total:
             progress.step(" ".join(each for each in started.groups() if each))
-        elif line.startswith("Installing collected packages") and progress.total:
+        elif line.startswith("Ignoring "):
+            progress.total -= 1
+        elif line.startswith("Installing collected packages") and progress.total > 1:
             progress.end()
             self.say("start-unpacking")
 
