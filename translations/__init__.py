@@ -5,7 +5,17 @@ language. More folders of languages can be named in ``SHARDWISE_LANGUAGES_PATH``
 """
 
 from translations.available import SOURCE, Language, language, languages, preferred
-from translations.translate import Translator, translator
+from translations.translate import Phrase, Translator, translator
 from translations.wording import CourseError
 
-__all__ = ["SOURCE", "CourseError", "Language", "Translator", "language", "languages", "preferred", "translator"]
+__all__ = [
+    "SOURCE",
+    "CourseError",
+    "Language",
+    "Phrase",
+    "Translator",
+    "language",
+    "languages",
+    "preferred",
+    "translator",
+]

@@ -21,6 +21,8 @@ from translations.wording import ROOT
 
 GLOSSARY = ROOT / "translations" / "glossary.yaml"
 _ALLOW = re.compile(r"^allow: (.+?) \(.+\)$", re.MULTILINE)
+_WORDS = re.compile(r"[^\W\d_]{2,}")
+_FEW = 3
 _HARAKAT = re.compile("[\u064b-\u0652\u0670\u0640]")
 
 
@@ -83,6 +85,8 @@ def _entry(
         was, now = _short(entry.previous_msgid or ""), _short(text.english)
         yield finding("STALE", f"was {was} now {now}", warning=not language.released)
         return
+    if entry.msgstr == entry.msgid and len(_WORDS.findall(LINK.sub(" ", CODE.sub(" ", entry.msgid)))) > _FEW:
+        yield finding("SAME", f"left in English? {_short(entry.msgid)}", warning=True)
     allowed = _ALLOW.findall(entry.tcomment or "")
     forms = list(entry.msgstr_plural.values()) if entry.msgid_plural else [entry.msgstr]
     for form in forms:
@@ -92,7 +96,7 @@ def _entry(
     if first_use:
         for term in _bracketed(language.code):
             wording, english = _plain(term[language.code]), term["en"]
-            if english not in seen and wording in _plain(entry.msgstr):
+            if english not in seen and english.lower() in text.english.lower() and wording in _plain(entry.msgstr):
                 seen.add(english)
                 if english.lower() not in entry.msgstr.lower():
                     yield finding("FIRST USE", f"{term[language.code]} without ({english})", warning=True)

@@ -36,6 +36,36 @@ class Translator:
         return formats.isolate_latin(str(value)) if self.language.direction == "rtl" else value
 
 
+class Phrase(str):
+    """A translated string of a lesson's cell: isolated in it, Latin runs and values read whole."""
+
+    right_to_left: bool
+
+    def __new__(cls, text: str, language: Language | str) -> Phrase:
+        right_to_left = find(language).direction == "rtl"
+        phrase = super().__new__(cls, formats.isolate_runs(text) if right_to_left else text)
+        phrase.right_to_left = right_to_left
+        return phrase
+
+    def format(self, *values: object, **named: object) -> str:
+        """As ``str.format``, each value kept in its direction."""
+        if not self.right_to_left:
+            return super().format(*values, **named)
+        return super().format(
+            *(_Directed(value) for value in values), **{name: _Directed(value) for name, value in named.items()}
+        )
+
+
+class _Directed:
+    """A value that is formatted as itself and then isolated."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __format__(self, specification: str) -> str:
+        return formats.isolate_latin(format(self.value, specification))
+
+
 def translator(language: Language | str) -> Translator:
     """The messages of every room in this language."""
     return Translator(find(language))

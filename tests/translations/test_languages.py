@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from translations import CourseError, formats, language, languages, preferred, translator, wording
+from translations import CourseError, Phrase, formats, language, languages, preferred, translator, wording
 from translations.catalogs import Catalog, Entry
 
 
@@ -79,6 +79,13 @@ def test_a_translation_of_another_english_text_is_not_shown() -> None:
     assert catalog.get("absent", "New.") == "New."
     many = {"one": "{count} rank", "other": "{count} ranks"}
     assert [catalog.get_plural("many", many, count=n) for n in (1, 2)] == ["{count} rank", "{count} ranks!"]
+
+
+def test_a_phrase_of_a_lesson_keeps_its_values_in_their_direction() -> None:
+    assert Phrase("{n:.1f} of {b}", "nl").format(n=1, b="4 GB") == "1.0 of 4 GB"
+    said = Phrase("على {0} تبقى {n} من {b}", "ar").format("ZeRO-1", n=4, b="4 GB")
+    assert said == f"على {formats.isolate('ZeRO-1')} تبقى 4 من {formats.isolate('4 GB')}"
+    assert Phrase("تبقى {n:.1f}", "ar").format(n=-1) == f"تبقى {formats.isolate('-1.0')}"
 
 
 def test_importing_is_cheap() -> None:

@@ -144,6 +144,23 @@ def test_a_term_without_its_english_at_first_use_is_a_warning(course: Path, tmp_
     assert not [finding for finding in checks.check(extracted, other) if finding.kind == "FIRST USE"]
 
 
+def test_a_text_that_another_catalog_translates_is_taken_over(course: Path, spoken: Language) -> None:
+    exercise = course / "labs" / "exercises" / "other"
+    shutil.copytree(course / "labs" / "exercises" / "tiny", exercise)
+    pipeline.update(pipeline.extract(course), spoken)
+    assert findings(course, spoken) == []
+    assert (spoken.folder / "exercise-other.po").exists()
+
+
+def test_a_sentence_left_in_english_is_a_warning(course: Path, spoken: Language) -> None:
+    change(course, "- `code_only`", "- This was added just now")
+    (task,) = pipeline.todo(pipeline.extract(course), spoken)
+    task["to"] = task["en"]
+    pipeline.fill(pipeline.extract(course), spoken, [task])
+    (finding,) = checks.check(pipeline.extract(course), spoken)
+    assert (finding.kind, finding.warning) == ("SAME", True)
+
+
 def test_a_broken_source_is_reported_and_harms_nothing(course: Path, spoken: Language) -> None:
     before = content(spoken)
     (course / "quiz").mkdir()
