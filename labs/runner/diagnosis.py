@@ -236,8 +236,6 @@ class _Diagnosis:
         for rank in self.waiting:
             if shown := self._stack(rank):
                 return shown
-            if rank in self.failures:
-                return self.failures[rank].own
         return ""
 
     def _how_many(self, call: Call) -> int:
@@ -250,13 +248,15 @@ class _Diagnosis:
             text = (self.plan.path / f"rank-{rank}.stack").read_text(encoding="utf-8", errors="replace")
         except OSError:
             return []
-        frames = []
+        frames: list[tuple[str, int, str]] = []
         for match in map(_FRAME.match, text.splitlines()):
             if match and failure.is_own(match["file"]):
                 frames.append((match["file"], int(match["line"]), match["function"] or ""))
         return frames[::-1]
 
     def _stack(self, rank: int) -> str:
+        if rank in self.failures:
+            return self.failures[rank].where.rstrip()
         lines = []
         for file, line, function in self._frames(rank):
             lines.append(f'  File "{self._shown(file)}", line {line}, in {function}')

@@ -17,6 +17,7 @@ from typing import Any
 import translations
 
 _LIMIT = 20_000
+_SHORT = 1_000
 _HARNESS = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "<frozen ")
 _LIBRARIES = ("site-packages", "dist-packages")
 _OF_COMMUNICATION = ("DistError", "DistBackendError", "DistNetworkError", "DistStoreError")
@@ -30,13 +31,14 @@ _COMMUNICATION = re.compile(
 class Failure:
     """What one rank raised. ``secondary``: it only lost the connection to another rank, or waited too long for it.
 
-    ``own`` is the traceback through the script and the course's code, ``full`` the whole one. ``message`` holds the id
-    and values of a CourseError.
+    ``own`` is the traceback through the script and the course's code, ``where`` its outer frames alone, ``full`` the
+    whole one. ``message`` holds the id and values of a CourseError.
     """
 
     time: float
     secondary: bool
     error: str
+    where: str
     own: str
     full: str
     message: tuple[str, dict[str, Any]] | None = None
@@ -48,7 +50,8 @@ def write(folder: Path, rank: int, error: BaseException, *, script: str, name: s
     failure = Failure(
         time=time.monotonic(),
         secondary=_lost_another(error),
-        error="".join(traceback.format_exception_only(error)).strip().replace(script, name)[:_LIMIT],
+        error=_in_short(error).replace(script, name),
+        where=_where(error, script=script, name=name)[:_LIMIT],
         own=own_traceback(error, script=script, name=name)[:_LIMIT],
         full="".join(traceback.format_exception(error)).replace(script, name)[-_LIMIT:],
         message=message,
@@ -73,6 +76,18 @@ def own_traceback(error: BaseException, *, script: str, name: str) -> str:
     return "".join(told.format())
 
 
+def _where(error: BaseException, *, script: str, name: str) -> str:
+    told = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
+    _shorten(told, script, name)
+    return "".join(told.stack.format())
+
+
+def _in_short(error: BaseException) -> str:
+    """The error without its place, which the traceback shows."""
+    lines = traceback.format_exception_only(error)
+    return (lines[-1] if isinstance(error, SyntaxError) else "".join(lines)).strip()[:_SHORT]
+
+
 def _skip_harness(tb: TracebackType | None) -> TracebackType | None:
     while tb is not None and tb.tb_frame.f_code.co_filename.startswith(_HARNESS):
         tb = tb.tb_next
@@ -88,8 +103,11 @@ def _shorten(told: traceback.TracebackException | None, script: str, name: str) 
     told.stack[:] = kept
     if told.exc_type is not None and issubclass(told.exc_type, SyntaxError) and told.filename == script:
         told.filename = name
-    _shorten(told.__cause__, script, name)
-    _shorten(told.__context__, script, name)
+    for chained in ("__cause__", "__context__"):
+        before = getattr(told, chained)
+        _shorten(before, script, name)
+        if before is not None and not before.stack:
+            setattr(told, chained, None)  # raised and handled inside a library or the runner
 
 
 def is_own(filename: str) -> bool:

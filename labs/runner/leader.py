@@ -30,6 +30,7 @@ OUTPUT_LIMIT = 1_000_000
 
 _TICK = 0.05
 _GRACE = 1.0
+_GRACE_AFTER_MISMATCH = 0.2
 _LINE_LIMIT = 10_000
 _REMEMBERED = 4096
 
@@ -167,7 +168,7 @@ class Leader:
                 return "finished" if all(each.code == 0 for each in self._ranks) else "failed"
             bad = self._mismatch is not None or any(each.code for each in self._ranks)
             if bad and grace_until is None:
-                grace_until = now + _GRACE
+                grace_until = now + (_GRACE_AFTER_MISMATCH if self._mismatch else _GRACE)
             if grace_until is not None:
                 if now > grace_until:
                     return "mismatch" if self._mismatch else "failed"
