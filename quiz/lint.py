@@ -102,7 +102,7 @@ def item_faults(item: Item, of: Sequence[Language]) -> Iterator[str]:
         return
     yield from _placeholder_faults(item, made[0], of)
     if item.form in ("number", "bytes"):
-        yield from _number_faults(item, made)
+        yield from _number_faults(item, made, of)
     for language in of:
         try:
             yield from _equal_faults(made, language)
@@ -199,7 +199,7 @@ def _key_faults(item: Item) -> Iterator[str]:
             yield f"pair '{pair.key}' is matched with '{pair.match}', which is not among the answers"
 
 
-def _number_faults(item: Item, made: Sequence[Variant]) -> Iterator[str]:
+def _number_faults(item: Item, made: Sequence[Variant], of: Sequence[Language]) -> Iterator[str]:
     """The key against the author's formula, and slips that would collide with it, over the seeded variants."""
     try:
         grading.answer_unit(item)
@@ -229,12 +229,15 @@ def _number_faults(item: Item, made: Sequence[Variant]) -> Iterator[str]:
     for slip in item.slips:
         if all(_clash(each, slip.value, grading.key_of(each)) for each in made):
             yield f"slip '{slip.key}' is the right answer in every variant"
-    for language in ("en",):
+    for language in of:
         for each in made[:6]:
             shown = grading.quantity(grading.key_of(each), item, language)
-            typed = shown.replace("\N{NARROW NO-BREAK SPACE}", " ")
-            if not grading.grade(each, typed, language).correct:
-                yield f"the key written as '{typed}' is not accepted with {dict(each.values)}; widen the tolerance"
+            try:
+                accepted = grading.grade(each, shown, language).correct
+            except CourseError:
+                accepted = False
+            if not accepted:
+                yield f"in {language.code} the key written as '{shown}' is not accepted with {dict(each.values)}"
                 return
 
 

@@ -3,7 +3,8 @@
 const MARKS = {
   right: "M3 9l4 4 8-9",
   wrong: "M4 4l10 10M14 4L4 14",
-  missed: "M4 9h10",
+  open: "M9 1.6a7.4 7.4 0 1 0 .01 0",
+  missed: "M9 1.6a7.4 7.4 0 1 0 .01 0M5.6 9.2l2.3 2.3 4.4-5",
 };
 
 function element(name, properties = {}, ...children) {
@@ -33,7 +34,15 @@ function mark(kind, label) {
 function render({ model, el }) {
   const status = element("div", { role: "status", class: "quiz-status" });
   const body = element("div");
-  const root = element("div", { class: "quiz" }, body, status);
+  const foot = element("div");
+  // The form and its live region stay; only what is in them changes, so that screen readers hear every change.
+  const form = element("form", { novalidate: true }, body, status, foot);
+  const root = element("div", { class: "quiz" }, form);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const state = model.get("state");
+    if (state.phase === "question") send({ do: "answer", answer: answer(state) });
+  });
   // JupyterLab takes arrow keys, Enter and letters for itself; what is typed here stays here.
   root.addEventListener("keydown", (event) => event.stopPropagation());
   el.append(root);
@@ -51,10 +60,11 @@ function render({ model, el }) {
     if (draft.id !== state.id) draft = { id: state.id, order: (state.offered ?? []).map((each) => each.key) };
     root.lang = state.lang;
     root.dir = state.dir;
-    body.replaceChildren(state.phase === "result" ? result(state) : question(state));
+    body.replaceChildren(...(state.phase === "result" ? [result(state)] : [progress(state), question(state)]));
+    foot.replaceChildren(...(state.phase === "result" ? [] : [buttons(state), report(state)]));
     announce(state);
     shown = state;
-    if (moved) body.querySelector("[data-focus]")?.focus();
+    if (moved) form.querySelector("[data-focus]")?.focus();
   }
 
   function announce(state) {
@@ -85,7 +95,7 @@ function render({ model, el }) {
       element("div", { class: "quiz-text", html: state.text }),
     );
     const draw = { choice, several, fault, order, match, number, bytes: number }[state.form];
-    const fields = element(
+    return element(
       "fieldset",
       {},
       legend,
@@ -93,19 +103,17 @@ function render({ model, el }) {
       element("p", { class: "quiz-prompt" }, state.prompt),
       ...draw(state, done),
     );
-    const button = done
+  }
+
+  function buttons(state) {
+    const button = state.phase === "graded"
       ? element("button", { type: "button", class: "quiz-main", "data-focus": true, onclick: () => send({ do: "next" }) },
           state.last ? state.labels.finish : state.labels.next)
       : element("button", { type: "submit", class: "quiz-main" }, state.labels.check);
-    const form = element("form", { novalidate: true }, progress(state), fields, element("div", { class: "quiz-row" }, button), report(state));
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      if (!done) send({ do: "answer", answer: answer(state, form) });
-    });
-    return form;
+    return element("div", { class: "quiz-row" }, button);
   }
 
-  function answer(state, form) {
+  function answer(state) {
     const data = new FormData(form);
     switch (state.form) {
       case "several": return data.getAll("answer");
@@ -142,12 +150,12 @@ function render({ model, el }) {
       input.addEventListener("change", () => {
         draft.chosen = [...list.querySelectorAll("input:checked")].map((each) => each.value);
       });
-      const open = found && (found.chosen || found.right);
+      const open = found && found.right && !found.chosen && found.html;
       return element("div", { class: "quiz-option" },
         element("label", { for: input.id }, input, element("bdi", { html: option.html }), marked(state, option.key)),
-        open && found.text !== "" ? element("p", { class: "quiz-note", html: found.html }) : null);
+        open ? element("p", { class: "quiz-note", html: found.html }) : null);
     }));
-    const others = (state.graded?.notes ?? []).filter((each) => !each.chosen && !each.right);
+    const others = (state.graded?.notes ?? []).filter((each) => !each.right && each.html);
     const rest = others.length
       ? element("details", {}, element("summary", {}, state.labels["other-options"]),
           element("dl", {}, ...others.flatMap((each) => [
@@ -177,7 +185,7 @@ function render({ model, el }) {
       input.addEventListener("change", () => { draft.chosen = option.key; });
       return element("label", { class: "quiz-line", for: input.id }, input, text, marked(state, option.key));
     });
-    const notes = (state.graded?.notes ?? []).map((each) => {
+    const notes = (state.graded?.notes ?? []).filter((each) => each.html).map((each) => {
       const option = state.offered.find((one) => one.key === each.key);
       return [element("dt", {}, element("bdi", { html: option.html }), marked(state, each.key)), element("dd", { html: each.html })];
     });
@@ -254,10 +262,8 @@ function render({ model, el }) {
         element("option", { value: "" }, state.labels.choose),
         ...state.answers.map((each) => element("option", { value: each.key, selected: given[row.key] === each.key }, each.text)));
       select.addEventListener("change", () => { draft.matched = { ...draft.matched, [row.key]: select.value }; });
-      const found = note(state, row.key);
       return element("div", { class: "quiz-pair" },
-        element("label", { for: id }, element("bdi", { html: row.html })), select, marked(state, row.key),
-        found && !found.right ? element("p", { class: "quiz-note", html: found.html }) : null);
+        element("label", { for: id }, element("bdi", { html: row.html })), select, marked(state, row.key));
     }))];
   }
 
@@ -265,7 +271,7 @@ function render({ model, el }) {
     const input = element("input", { type: "text", inputmode: "text", name: "answer", id: `${scope}-number`, dir: "ltr", autocomplete: "off", disabled: done, value: state.given ?? draft.typed ?? "" });
     input.addEventListener("input", () => { draft.typed = input.value; });
     return [
-      element("p", { class: "quiz-number" }, element("label", { for: input.id }, state.label), " ", input, " ", element("bdi", { "aria-hidden": "true" }, state.unit)),
+      element("p", { class: "quiz-number" }, element("label", { for: input.id }, state.label), " ", input),
     ];
   }
 
@@ -286,7 +292,7 @@ function render({ model, el }) {
           element("tbody", {}, ...state.profile.map((each) => element("tr", {},
             element("th", { scope: "row", html: each.html }),
             element("td", {}, element("bdi", { dir: "ltr" }, each.share)),
-            element("td", {}, decorated(each.mastered ? "right" : "missed"), " ", each.word)))))
+            element("td", {}, decorated(each.mastered ? "right" : "open"), " ", each.word)))))
       : null;
     return element("div", { class: "quiz-result" },
       element("div", { class: "quiz-ending", tabindex: "-1", "data-focus": true, html: state.ending }),

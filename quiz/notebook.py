@@ -41,9 +41,9 @@ LABELS = (
 
 
 class Quiz(anywidget.AnyWidget):
-    """A quiz (or, with `items`, some of its questions) for one learner's attempt; every answer goes to `on_answer` once.
+    """A quiz (or, with `items`, some of its questions) of one attempt; every answer goes to `on_answer` once.
 
-    `again` makes the session of a new attempt, for the button at the end; `ending` the closing sentence from the result.
+    `again` makes the session of a new attempt, for the button at the end; `ending` words the result.
     """
 
     _esm = FOLDER / "notebook.js"
@@ -139,7 +139,6 @@ class Quiz(anywidget.AnyWidget):
             "offered": [self._offered(shown) for shown in asked.offered],
             "answers": [{"key": each.key, "text": self._plain(each.text)} for each in asked.answers],
             "label": text("quiz.answer-label", unit=asked.unit) if asked.unit else "",
-            "unit": asked.unit,
             "report": asked.report,
             "last": session.number == session.total,
             "graded": self._graded(graded) if graded else None,
@@ -169,7 +168,12 @@ class Quiz(anywidget.AnyWidget):
             "feedback": rendering.html(graded.feedback),
             "key": [rendering.inline(line) for line in graded.key.split("\n")],
             "notes": [
-                {"key": note.key, "right": note.right, "chosen": note.chosen, "html": rendering.inline(note.text)}
+                {
+                    "key": note.key,
+                    "right": note.right,
+                    "chosen": note.chosen,
+                    "html": rendering.inline("" if note.text in graded.feedback else note.text),
+                }
                 for note in graded.notes
             ],
         }

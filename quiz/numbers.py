@@ -60,7 +60,7 @@ def parse(text: str) -> Quantity:
         raise CourseError("quiz.not-a-number", answer=text.strip()[:60])
     if not found["unit"]:
         return Quantity(readings=readings, unit=None)
-    known = unit(found["unit"])
+    known = unit(found["unit"]) or unit(found["unit"].split()[0])
     if known is None:
         raise CourseError("quiz.unknown-unit-of-answer", unit=found["unit"][:40])
     return Quantity(readings=readings, unit=known)
