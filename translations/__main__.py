@@ -32,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if name in ("check", "todo"):
             command.add_argument("--catalog", help="one catalog only, such as lesson-04-zero-1")
         if name == "check":
+            command.add_argument("--terms", action="store_true", help="also list where a term can't be recognised")
             command.add_argument("--brief", action="store_true", help="count what is missing instead of listing it")
         if name == "fill":
             command.add_argument("file", type=Path)
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         case "update":
             return max(result, _update(extracted, chosen))
         case "check":
-            return max(result, _check(extracted, chosen, options.catalog, brief=options.brief))
+            return max(result, _check(extracted, chosen, options))
         case "todo":
             tasks = pipeline.todo(extracted, chosen[0], options.catalog)
             print(pipeline.as_yaml(tasks) if tasks else "[]", end="" if tasks else "\n")
@@ -65,15 +66,15 @@ def _update(extracted: pipeline.Extracted, chosen: Sequence[Language]) -> int:
     return 0
 
 
-def _check(extracted: pipeline.Extracted, chosen: Sequence[Language], name: str | None, *, brief: bool) -> int:
-    if name is not None:
-        extracted = pipeline.only(extracted, name)
+def _check(extracted: pipeline.Extracted, chosen: Sequence[Language], options: argparse.Namespace) -> int:
+    if options.catalog is not None:
+        extracted = pipeline.only(extracted, options.catalog)
     errors = 0
     for each in chosen:
         incomplete = 0
-        for finding in checks.check(extracted, each):
+        for finding in checks.check(extracted, each, terms=options.terms):
             errors += not finding.warning
-            if brief and finding.kind in ("MISSING", "STALE"):
+            if options.brief and finding.kind in ("MISSING", "STALE"):
                 incomplete += 1
             else:
                 print(f"{finding} (warning)" if finding.warning else finding)

@@ -40,8 +40,12 @@ class Finding:
         return f"{self.language}: {self.place}: {self.kind}: {self.what}"
 
 
-def check(extracted: Extracted, language: Language) -> Iterator[Finding]:
-    """Everything to say about a language's catalogs. Missing and stale texts fail where the language is released."""
+def check(extracted: Extracted, language: Language, *, terms: bool = False) -> Iterator[Finding]:
+    """Everything to say about a language's catalogs. Missing and stale texts fail where the language is released.
+
+    With ``terms``, also each text in whose translation a term of the glossary can't be recognised: a list to read, for a
+    good sentence may do without the term.
+    """
     for name, wanted in extracted.catalogs.items():
         path = language.folder / f"{name}.po"
         old = load(path)
@@ -51,6 +55,11 @@ def check(extracted: Extracted, language: Language) -> Iterator[Finding]:
         seen: set[str] = set()
         for text, entry in zip(wanted, catalog, strict=True):
             yield from _entry(text, entry, language, seen, first_use=name.startswith("lesson-"))
+            if terms and state(entry) == "translated":
+                for term in unrecognised(text.plural or text.english, " ".join(_forms(entry)), language):
+                    place = f"{text.path}:{text.line}"
+                    said = f"{term['en']} is {term[language.code]}: {_short(entry.msgstr)}"
+                    yield Finding(language=language.code, place=place, kind="TERM", what=said, warning=True)
     for path in sorted(language.folder.glob("*.po")):
         if path.stem not in extracted.catalogs and path.stem not in extracted.unreadable:
             yield _at(language, path.name, "NO SOURCE", "no English text belongs to this catalog; delete it")
@@ -63,12 +72,25 @@ def problems(
     yield from _marks(marks(english), marks(translated))
     if digits := {each for each in translated if not each.isascii() and unicodedata.decimal(each, None) is not None}:
         yield "DIGITS", f"{' '.join(sorted(digits))}: digits are Western in every language"
-    prose = _plain(LINK.sub(" ", CODE.sub(" ", translated)))
+    prose = _prose(translated)
     for word in _avoided(language.code):
         if word not in allowed and re.search(
             rf"(?<!\w){re.escape(_plain(word))}" if word.isascii() else _plain(word), prose
         ):
             yield "GLOSSARY", f"avoid {word!r}"
+
+
+def unrecognised(english: str, translated: str, language: Language) -> Iterator[Mapping[str, Any]]:
+    """The glossary's terms that the English names and the translation doesn't, by the stems of their words."""
+    prose, said = _prose(english), _stripped(_prose(translated))
+    found = [term for term in _terms(GLOSSARY) if re.search(rf"\b{re.escape(_name(term))}(s|es)?\b", prose)]
+    for term in found:
+        if any(_name(term) != _name(other) and _name(term) in _name(other) for other in found):
+            continue
+        wordings = [term[language.code], term.get(f"{language.code}_plural", ""), term["en"]]
+        wordings += term.get("allow", {}).get(language.code, ())
+        if not any(all(_stem(word) in said for word in wording.split()) for wording in wordings if wording):
+            yield term
 
 
 def _entry(
@@ -88,8 +110,7 @@ def _entry(
     if entry.msgstr == entry.msgid and len(_WORDS.findall(LINK.sub(" ", CODE.sub(" ", entry.msgid)))) > _FEW:
         yield finding("SAME", f"left in English? {_short(entry.msgid)}", warning=True)
     allowed = _ALLOW.findall(entry.tcomment or "")
-    forms = list(entry.msgstr_plural.values()) if entry.msgid_plural else [entry.msgstr]
-    for form in forms:
+    for form in _forms(entry):
         for kind, what in problems(text.plural or text.english, form, language, allowed=allowed):
             if not (text.plural and kind == "MARKS" and what == "lacks {count}"):
                 yield finding(kind, what)
@@ -100,6 +121,30 @@ def _entry(
                 seen.add(english)
                 if english.lower() not in entry.msgstr.lower():
                     yield finding("FIRST USE", f"{term[language.code]} without ({english})", warning=True)
+
+
+def _forms(entry: polib.POEntry) -> list[str]:
+    return list(entry.msgstr_plural.values()) if entry.msgid_plural else [entry.msgstr]
+
+
+def _name(term: Mapping[str, Any]) -> str:
+    """The English term without what the glossary adds in brackets."""
+    return str(term["en"]).partition(" (")[0].lower()
+
+
+def _prose(text: str) -> str:
+    return _plain(LINK.sub(" ", CODE.sub(" ", text)))
+
+
+def _stripped(text: str) -> str:
+    """Arabic spelling as a search reads it: hamza and final letters alike."""
+    return text.translate(str.maketrans("أإآةى", "اااهي"))
+
+
+def _stem(word: str) -> str:
+    """What stays of a word in most of its forms."""
+    plain = _stripped(_plain(word)).removeprefix("ال")
+    return plain[: max(3, len(plain) - 2)]
 
 
 def _marks(english: Counter[str], translated: Counter[str]) -> Iterator[tuple[str, str]]:

@@ -144,6 +144,25 @@ def test_a_term_without_its_english_at_first_use_is_a_warning(course: Path, tmp_
     assert not [finding for finding in checks.check(extracted, other) if finding.kind == "FIRST USE"]
 
 
+@pytest.mark.parametrize(
+    ("english", "translated", "code", "missed"),
+    [
+        ("Each shard holds gradients.", "Elke shard bevat gradiënten.", "nl", []),
+        (
+            "Each shard holds gradients.",
+            "Elk stuk bevat hellingen.",
+            "nl",
+            ["gradient", "shard (noun)", "shard (verb)"],
+        ),
+        ("The optimizer states.", "حالات المُحسِّن.", "ar", []),
+        ("The optimizer states.", "أوضاع الخوارزمية.", "ar", ["optimizer state"]),
+        ("Call `shard`.", "Roep `shard` aan.", "nl", []),
+    ],
+)
+def test_a_term_is_recognised_in_its_forms(english: str, translated: str, code: str, missed: list[str]) -> None:
+    assert [term["en"] for term in checks.unrecognised(english, translated, language(code))] == missed
+
+
 def test_a_text_that_another_catalog_translates_is_taken_over(course: Path, spoken: Language) -> None:
     exercise = course / "labs" / "exercises" / "other"
     shutil.copytree(course / "labs" / "exercises" / "tiny", exercise)
