@@ -43,8 +43,8 @@ class Finding:
 def check(extracted: Extracted, language: Language, *, terms: bool = False) -> Iterator[Finding]:
     """Everything to say about a language's catalogs. Missing and stale texts fail where the language is released.
 
-    With ``terms``, also each text in whose translation a term of the glossary can't be recognised: a list to read, for a
-    good sentence may do without the term.
+    With ``terms``, also each text in whose translation a term of the glossary can't be recognised: a list to read,
+    for a good sentence may do without the term.
     """
     for name, wanted in extracted.catalogs.items():
         path = language.folder / f"{name}.po"
