@@ -201,9 +201,8 @@ class _Diagnosis:
         operation = self.over.places[rank].operation if operation is None else operation
         step = self.over.places[rank].step if step is None else step
         where = CourseError("labs.at-step", step=step) if step >= 0 else CourseError("labs.at-no-step")
-        last = (
-            CourseError("labs.in-operation", operation=operation) if operation else CourseError("labs.in-no-operation")
-        )
+        ran = self.over.places[rank].operation
+        last = CourseError("labs.in-operation", operation=ran) if ran else CourseError("labs.in-no-operation")
         return RankFailed(
             id,
             kind=kind,
@@ -214,7 +213,7 @@ class _Diagnosis:
             full_traceback=full or traceback,
             outputs=self.outputs,
             rank=rank,
-            operation=operation,
+            operation=operation or CourseError("labs.native-operation"),
             where=where,
             last=last,
             **values,
@@ -225,8 +224,13 @@ class _Diagnosis:
 
     def _awaited(self) -> str:
         """The operation that most of the waiting ranks wait in."""
-        operations = Counter(self.over.places[rank].operation for rank in self.waiting)
+        operations = Counter(self._waits_in(rank) for rank in self.waiting)
         return operations.most_common(1)[0][0] if operations else ""
+
+    def _waits_in(self, rank: int) -> str:
+        """The operation; "" for one that torch called itself, which the hook does not see."""
+        place = self.over.places[rank]
+        return place.operation if place.state in (heartbeat.WAITING, heartbeat.RAISED) else ""
 
     def _who_waits(self) -> str:
         return _list(self.waiting)

@@ -28,7 +28,7 @@ _COUNT_AT = _STATE_AT + _STATE.size
 _RING_AT = _COUNT_AT + _COUNT.size
 PAGE = _RING_AT + RING * _CALL.size
 
-NOT_STARTED, COMPUTING, WAITING, ENDED = range(4)
+NOT_STARTED, COMPUTING, WAITING, RAISED, ENDED = range(5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,9 @@ class Heart:
         with (folder / FILE).open("r+b") as file:
             self._memory = mmap.mmap(file.fileno(), 0)
         self._at = rank * PAGE
+        # What the runner reads at any time is stored in one piece; struct writes byte by byte.
         self._clock = memoryview(self._memory).cast("d")
+        self._words = memoryview(self._memory).cast("q")
         self._calls = 0
         self._streams: dict[int, tuple[int, int]] = {}
         self._step = -1
@@ -83,7 +85,7 @@ class Heart:
 
     def step(self, number: int) -> None:
         self._step = number
-        _STEP.pack_into(self._memory, self._at, number)
+        self._words[self._at // 8] = number
 
     def wait(self, operation: bytes) -> None:
         """The rank enters an operation that may wait for others."""
@@ -93,7 +95,12 @@ class Heart:
         """The rank is out of it; the operation's name stays readable as the last one."""
         self._enter(COMPUTING)
 
+    def lost(self) -> None:
+        """The operation raised."""
+        self._enter(RAISED)
+
     def end(self) -> None:
+        """The script has come to its end."""
         self._enter(ENDED)
 
     def call(self, stream: bytes, operation: bytes, content: bytes) -> None:
@@ -105,7 +112,7 @@ class Heart:
         self._calls += 1
         place = self._at + _RING_AT + self._calls % RING * _CALL.size
         _CALL.pack_into(self._memory, place, self._calls, number, key, history, self._step, operation)
-        _COUNT.pack_into(self._memory, self._at + _COUNT_AT, self._calls)
+        self._words[(self._at + _COUNT_AT) // 8] = self._calls
         self._state(WAITING, operation)
 
     def _state(self, state: int, operation: bytes) -> None:
@@ -138,7 +145,8 @@ class Hearts:
         for index in range(max(self._seen[rank], count - RING) + 1, count + 1):
             place = rank * PAGE + _RING_AT + index % RING * _CALL.size
             written, number, stream, history, step, operation = _CALL.unpack_from(self._memory, place)
-            if written == index:
+            (made,) = _COUNT.unpack_from(self._memory, rank * PAGE + _COUNT_AT)
+            if written == index and made - index < RING - 1:
                 yield Call(stream=stream, number=number, history=history, step=step, operation=_text(operation))
         self._seen[rank] = count
 

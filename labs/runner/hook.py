@@ -65,10 +65,7 @@ def _wrap(owner: Any, method: str, heart: Heart, works: dict[int, bytes], enter:
     @functools.wraps(original)
     def noted(*arguments: Any, **named: Any) -> Any:
         operation = enter(*arguments, **named)
-        try:
-            work = original(*arguments, **named)
-        finally:
-            heart.go_on()
+        work = _noted(heart, original, arguments, named)
         if len(works) > 4096:
             works.clear()
         works[id(work)] = operation
@@ -83,10 +80,7 @@ def _wrap_wait(heart: Heart, works: dict[int, bytes]) -> None:
     @functools.wraps(original)
     def wait(self: dist.Work, *arguments: Any, **named: Any) -> Any:
         heart.wait(works.pop(id(self), b"wait"))
-        try:
-            return original(self, *arguments, **named)
-        finally:
-            heart.go_on()
+        return _noted(heart, original, (self, *arguments), named)
 
     dist.Work.wait = wait  # type: ignore[method-assign]
 
@@ -95,12 +89,19 @@ def _waiting(heart: Heart, name: str, original: Callable[..., Any]) -> Callable[
     @functools.wraps(original)
     def noted(*arguments: Any, **named: Any) -> Any:
         heart.wait(name.encode())
-        try:
-            return original(*arguments, **named)
-        finally:
-            heart.go_on()
+        return _noted(heart, original, arguments, named)
 
     return noted
+
+
+def _noted(heart: Heart, original: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    try:
+        result = original(*arguments, **named)
+    except BaseException:
+        heart.lost()
+        raise
+    heart.go_on()
+    return result
 
 
 def _collective(

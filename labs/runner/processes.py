@@ -95,7 +95,7 @@ def end_children(*, within: float) -> None:
 
 def marked(owner: str) -> tuple[int, ...]:
     """The ids of all live processes that carry this owner's mark in the environment they were started with."""
-    import psutil  # type: ignore[import-untyped]
+    import psutil
 
     found = []
     for process in psutil.process_iter():
