@@ -19,10 +19,11 @@ from translations import SOURCE, CourseError, Language, Translator, translator
 from translations.formats import isolate_latin
 from translations.wording import fill
 
+_TRACEBACK = "Traceback (most recent call last):"
 SCRIPT = Path(__file__).parent / "in_rank.py"
-TIMEOUT = 15.0
+TIMEOUT = 25.0
 """Seconds for one case; a right solution takes less than one."""
-PATIENCE = 8.0
+PATIENCE = 12.0
 """Seconds that a rank may wait in one operation."""
 NAMED = ("died", "hung", "mismatch")
 """Failures of a run in which the runner's own message names the rank."""
@@ -121,8 +122,12 @@ def _results(ended: Run) -> list[Result]:
 
 
 def _printed(outputs: Sequence[str]) -> str:
-    """What the ranks printed, each line headed by its rank."""
-    lines = [f"[{rank}] {line}" for rank, output in enumerate(outputs) for line in output.splitlines()]
+    """What the ranks printed before any of them failed, each line headed by its rank."""
+    lines = [
+        f"[{rank}] {line}"
+        for rank, output in enumerate(outputs)
+        for line in output.partition(_TRACEBACK)[0].splitlines()
+    ]
     return "\n".join(lines)[:PRINTED]
 
 

@@ -21,12 +21,16 @@ RELATIVE = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One run of the student's code. With `group`, whatever it finds counts for that group of points."""
+    """One run of the student's code. With `group`, whatever it finds counts for that group of points.
+
+    On the ranks in `skipping`, the first micro-batch leaves a piece of the model unused.
+    """
 
     name: str
     ranks: int
     micro_batches: int = 1
     group: str | None = None
+    skipping: tuple[int, ...] = ()
     communicates: bool = True
 
 
@@ -139,13 +143,19 @@ def misshapen(got: Tensor | None, expected: Tensor, *, group: str, rank: int, **
 
 
 def different(
-    got: Tensor, expected: Tensor, meanings: Mapping[str, Tensor], *, group: str, rank: int, **values: object
+    got: Tensor,
+    expected: Tensor,
+    meanings: Mapping[str, Tensor | Sequence[Tensor]],
+    *,
+    group: str,
+    rank: int,
+    **values: object,
 ) -> Failure | None:
     """None where equal. Else which of `meanings` it is, or a constant factor, or the first place that differs."""
     if same(got, expected):
         return None
     for id, meaning in meanings.items():
-        if same(got, meaning):
+        if any(same(got, each) for each in ([meaning] if isinstance(meaning, Tensor) else meaning)):
             return Failure(group=group, id=id, rank=rank, values=values)
     factor = ratio(got, expected)
     if factor is not None:

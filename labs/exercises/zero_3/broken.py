@@ -1,0 +1,35 @@
+import torch.distributed as dist
+
+from labs.strategies.units import Unit
+
+
+class ShardedPiece:
+    """A piece of the model of which this rank holds 1/N, except while the piece computes."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+
+    def before_forward(self) -> None:
+        """whole <- all ranks' shards; each parameter is a window on it."""
+        unit = self.unit
+        unit.whole.untyped_storage().resize_(unit.padded * unit.whole.itemsize)
+        dist.all_gather_single(unit.whole, unit.shard, group=unit.group)
+        for p, window in zip(unit.parameters, unit.windows(unit.whole), strict=True):
+            p.data = window
+
+    def after_forward(self) -> None:
+        """The bytes of whole go."""
+        self.unit.whole.untyped_storage().resize_(0)
+        for p in self.unit.parameters:
+            p.data = self.unit.shard.new_empty(0)
+
+    def before_backward(self) -> None:
+        """whole <- all ranks' shards, in the storage that forward used."""
+        self.before_forward()
+
+    def after_backward(self) -> None:
+        """g_shard <- g_shard + mean over ranks of the part of this micro-batch's gradients."""
+        bucket = self.unit.take_bucket()
+        shard = self.unit.part(bucket)
+        dist.reduce_scatter_single(shard, bucket, op=dist.ReduceOp.AVG, group=self.unit.group)
+        self.unit.gradients += shard
