@@ -190,6 +190,7 @@ def check(
     if exercise is None or file is None:
         raise WrongUse(CourseError("shardwise.check-needs-both"))
     from labs.exercises import exercise as find
+    from quiz.rendering import plain
     from shardwise import practice
 
     with _right_use():
@@ -199,9 +200,7 @@ def check(
     if as_json:
         _print_json(verdict.as_dict())
     else:
-        print(verdict.message)
-        if not verdict.passed:
-            print(desk.text("shardwise.check-points", points=verdict.points, of=verdict.of))
+        print(plain(verdict.message, desk.language))
         if verdict.printed:
             print(f"\n{desk.text('shardwise.check-printed')}\n{verdict.printed}")
     raise typer.Exit(YES if verdict.passed else NO)

@@ -178,7 +178,7 @@ def predict(question: str, *, unit: str, label: str = "") -> None:
 
 
 def lab(name: str, *, live: bool = True, **options: Any) -> LabRun:
-    """Starts the ranks of a lab, draws their memory while they run, and leaves a picture; `live=False` shows nothing."""
+    """Starts the ranks of a lab, draws their memory as they run, leaves a picture; `live=False` shows nothing."""
     from labs import catalogue
 
     lesson = _lesson
@@ -234,12 +234,13 @@ def difference(before: Any, after: Any) -> None:
     _show(f"<p><strong>{escape(title)}</strong></p>" + pages.difference(old, new, name=title, text=text))
 
 
-def figure(drawing: Any, *, alt: str = "") -> None:
-    """A drawing with its alternative text: one of `lessons.figures`, or SVG markup and `alt`."""
-    if isinstance(drawing, str):
-        _show(f'<figure role="img" aria-label="{escape(alt)}">{drawing}</figure>')
-    else:
-        _display(drawing(_lesson.language) if callable(drawing) else drawing)
+def figure(*drawings: Any, alt: str = "") -> None:
+    """Drawings with their alternative text: some of `lessons.figures`, or SVG markup and `alt`."""
+    for each in drawings:
+        if isinstance(each, str):
+            _show(f'<figure role="img" aria-label="{escape(alt)}">{each}</figure>')
+        else:
+            _display(each(_lesson.language) if callable(each) else each)
 
 
 def table(
@@ -367,12 +368,13 @@ def solution(id: str) -> None:
 def diagnose(id: str) -> None:
     """Runs the broken case, shows what its check prints, and asks for rank, operation and rule."""
     from labs.exercises import check
+    from quiz import rendering
     from shardwise.diagnosing import Diagnosis
 
     lesson = _lesson
     found = _known(id)
     code = found.code("broken").strip("\n")
-    _show(shown.paragraphs(found.diagnosis.symptom) + pages.code(code, name="broken.py"))
+    _show(rendering.html(found.diagnosis.symptom) + pages.code(code, name="broken.py"))
     _show(shown.verdict(check(id, found.folder / "broken.py", lesson.language), lesson.text))
     _display(Diagnosis(shown.diagnosis(found), language=lesson.language))
 

@@ -12,6 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Literal
 
+from quiz import rendering
 from translations import Language, Translator, formats
 
 Mood = Literal["good", "bad", "note"]
@@ -33,9 +34,9 @@ def ltr(text: str) -> str:
 
 
 def box(message: str, *, mood: Mood, title: str = "") -> str:
-    """A quiet box; its meaning is in its words, the colour only repeats it."""
-    heading = f"<strong>{escape(title)}</strong>\n" if title else ""
-    return f'<div class="box {mood}" role="status">{heading}{escape(message)}</div>'
+    """A quiet box; its meaning is in its words, the colour only repeats it. `code` in the message is shown as code."""
+    heading = f"<p><strong>{escape(title)}</strong></p>" if title else ""
+    return f'<div class="box {mood}" role="status">{heading}{rendering.html(message)}</div>'
 
 
 # --- tables

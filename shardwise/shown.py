@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from quiz import rendering
 from shardwise import pages, workspace
 from translations import Language, Translator
 from translations.catalogs import catalog
@@ -36,26 +37,17 @@ def source(thing: Any, language: Language) -> str:
     return translate_code(text, catalog(language, "code"))
 
 
-def paragraphs(marked: str) -> str:
-    """Text with the marks of `quiz.rendering` as HTML."""
-    from quiz import rendering
-
-    return rendering.html(marked)
-
-
 def objectives(unit: str, text: Translator) -> str:
     """What the unit teaches, as a list."""
     from quiz import objectives
-    from quiz.rendering import inline
 
-    taught = "".join(f"<li>{inline(each.say(text.language))}</li>" for each in objectives(unit))
+    taught = "".join(f"<li>{rendering.inline(each.say(text.language))}</li>" for each in objectives(unit))
     return f"<p>{escape(text('shardwise.objectives'))}</p><ul>{taught}</ul>" if taught else ""
 
 
 def verdict(found: Verdict, text: Translator) -> str:
     """A check's verdict; what it means stands in words first."""
-    points = text("shardwise.check-points", points=found.points, of=found.of)
-    title = text("shardwise.check-passed") if found.passed else f"{text('shardwise.check-failed')} · {points}"
+    title = text("shardwise.check-passed" if found.passed else "shardwise.check-failed")
     body = pages.box(found.message, mood="good" if found.passed else "bad", title=title)
     return body + (pages.printed(found.printed, name=text("shardwise.check-printed")) if found.printed else "")
 
