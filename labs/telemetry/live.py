@@ -65,7 +65,7 @@ class Live:
 
         self._plot = _plot(self._words, ranks=len(self._rows), formula=self._formula)
         self._place = display(self._plot, display_id=True)  # type: ignore[no-untyped-call]
-        self._shown = time.monotonic()
+        self._shown = self._told = time.monotonic()
         self._sender = threading.Thread(target=self._send_until_the_end, name="live plot", daemon=True)
         self._sender.start()
 
@@ -124,7 +124,7 @@ class Live:
             "again": again,
             "start": times[0],
             "end": times[1],
-            "time": self._words("seconds", seconds=f"{times[1] - times[0]:.1f}"),
+            "time": self._words.seconds(times[1] - times[0]),
             "highest": highest,
             "ticks": [[tick, label(tick)] for tick in ticks(highest)],
             "peaks": {str(rank): self._words("peak-label", size=self._words.bytes(peaks[rank])) for rank in peaks},
@@ -141,7 +141,7 @@ class Live:
         rank = max(latest, key=lambda each: peaks.get(each, 0))
         return self._words(
             "live-now",
-            seconds=f"{times[1] - times[0]:.1f}",
+            time=self._words.seconds(times[1] - times[0]),
             rank=rank,
             total=self._words.bytes(latest[rank].bytes.total),
             peak=self._words.bytes(peaks.get(rank, 0)),

@@ -9,7 +9,7 @@ from labs.telemetry.drawing.palette import FORMULA_DASH, PHASE_HEIGHT, PHASE_STR
 from labs.telemetry.drawing.svg import Sheet, text_width, wrapped
 from translations import Language, Translator, translator
 from translations import language as find
-from translations.formats import bytes_, number
+from translations.formats import NARROW_SPACE, bytes_, number
 
 TITLE_SIZE, LABEL_SIZE, SMALL_SIZE = 16.0, 12.0, 11.0
 MARGIN = 16.0
@@ -38,6 +38,10 @@ class Words:
     def bytes(self, count: float) -> str:
         return bytes_(count, self.language)
 
+    def seconds(self, seconds: float) -> str:
+        shown = number(seconds, self.language, digits=2) if seconds < 9.95 else number(round(seconds), self.language)
+        return f"{shown}{NARROW_SPACE}s"
+
     def listed(self, items: Sequence[str]) -> str:
         """The items with the language's comma between them."""
         *before, listed = items
@@ -57,7 +61,7 @@ class Words:
                 return "0"
             scaled = value / 1000**power
             shown = round(scaled) if abs(scaled - round(scaled)) < 1e-9 else scaled
-            return f"{number(shown, self.language, digits=2)}\N{NARROW NO-BREAK SPACE}{powers[power]}"
+            return f"{number(shown, self.language, digits=2)}{NARROW_SPACE}{powers[power]}"
 
         return label
 

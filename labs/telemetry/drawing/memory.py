@@ -100,7 +100,7 @@ def _panel(
         if finish - begin > text_width(words.phase(span.phase), size=10) + 8:
             middle = (begin + finish) / 2
             sheet.text(middle, bottom + _STRIP + 14, words.phase(span.phase), at="middle", size=10, quiet=True)
-    seconds = words("seconds", seconds=_short(times[1] - times[0]))
+    seconds = words.seconds(times[1] - times[0])
     sheet.text(left + width, bottom + _STRIP + 28, seconds, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
     sheet.text(left, bottom + _STRIP + 28, "0", at="left", size=SMALL_SIZE, quiet=True, ltr=True)
 
@@ -233,10 +233,6 @@ def traffic_bars(
 
 
 # --- words
-
-
-def _short(seconds: float) -> str:
-    return f"{seconds:.1f}" if seconds < 10 else f"{seconds:.0f}"
 
 
 def _sentence(words: str) -> str:
