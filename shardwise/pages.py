@@ -52,7 +52,8 @@ def table(
     caption: str = "",
     language: Language,
 ) -> str:
-    """A table of computed values. `units` says per column how: "B" as bytes, "%" as a share, else behind the number.
+    """A table of computed values. `units` says per column how: "B" as bytes, "%" as a share, ".6" with six digits, "e" as
+    a power of ten; anything else stands behind the number.
 
     The first column heads its row. Numbers stand left to right at the end of their cell.
     """
@@ -90,8 +91,19 @@ def written(value: Cell, unit: str, language: Language) -> str:
         return formats.bytes_(value, language)
     if unit == "%":
         return formats.percent(value, language)
+    if unit == "e":
+        return _power(value, language)
+    if unit.startswith("."):
+        return formats.number(float(value), language, digits=int(unit[1:]))
     shown = formats.number(value, language)
     return f"{shown}{formats.NARROW_SPACE}{unit}" if unit else shown
+
+
+def _power(value: float, language: Language) -> str:
+    """A very large number as 3.15 × 10²³."""
+    mantissa, exponent = f"{value:.2e}".split("e")
+    raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{formats.number(float(mantissa), language)} × 10{raised}"
 
 
 # --- code
