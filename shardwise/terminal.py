@@ -13,6 +13,8 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from labs.telemetry.categories import CATEGORIES
+from labs.telemetry.drawing.palette import LOOKS
 from translations import CourseError, Translator, formats
 
 if TYPE_CHECKING:
@@ -21,16 +23,6 @@ if TYPE_CHECKING:
     from quiz import Session
     from quiz.session import Question
     from shardwise.progress import Overview
-
-COLOURS = {
-    "parameters": "#0072B2",
-    "gradients": "#D55E00",
-    "optimizer_states": "#009E73",
-    "activations": "#E69F00",
-    "communication": "#56B4E9",
-    "temporary": "#CC79A7",
-}
-"""Okabe-Ito, the same as in every picture of the course."""
 
 
 def names(titles: Mapping[str, str]) -> None:
@@ -68,9 +60,9 @@ class Watch:
         with self._lock:
             for rank, row in self._rows.items():
                 if row is None:
-                    table.add_row(str(rank), *["·"] * (len(COLOURS) + 2), text("shardwise.lab-starting"))
+                    table.add_row(str(rank), *["·"] * (len(CATEGORIES) + 2), text("shardwise.lab-starting"))
                     continue
-                phase = text(f"shardwise.phase-{row.phase}") if row.phase else ""
+                phase = text(f"labs.telemetry-phase-{row.phase}") if row.phase else ""
                 peak = formats.bytes_(self._peaks[rank], text.language)
                 table.add_row(*_memory_cells(rank, row.bytes.as_dict(), text), peak, phase)
         return table
@@ -108,14 +100,15 @@ def lab_run(data: Mapping[str, Any], text: Translator) -> None:
 def _memory_table(text: Translator, title: str) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column(text("shardwise.rank"), justify="right")
-    for category, colour in COLOURS.items():
-        table.add_column(text(f"shardwise.category-{category.replace('_', '-')}"), justify="right", header_style=colour)
+    for category in CATEGORIES:
+        name = text(f"labs.telemetry-category-{category.replace('_', '-')}")
+        table.add_column(name, justify="right", header_style=LOOKS[category].colour)
     table.add_column(text("shardwise.total"), justify="right", style="bold")
     return table
 
 
 def _memory_cells(rank: int, held: Mapping[str, int], text: Translator) -> list[str]:
-    amounts = [held[category] for category in COLOURS]
+    amounts = [held[category] for category in CATEGORIES]
     return [str(rank), *(formats.bytes_(amount, text.language) for amount in (*amounts, sum(amounts)))]
 
 

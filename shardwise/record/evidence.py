@@ -27,14 +27,15 @@ def evidence(record: Record, *, unit: str, holder: str, language: str) -> Eviden
     attempt = next((each for each in record.attempts(unit) if each.id == progress.best), None)
     if attempt is None:
         raise CourseError("shardwise.record-no-quiz", unit=find(unit).title(text))
-    if not progress.mastered:
+    if progress.share < rules.mastery:
         raise CourseError(
             "shardwise.record-not-mastered",
             unit=find(unit).title(text),
             percent=formats.percent(progress.share, language),
             needed=formats.percent(rules.mastery, language),
-            checks=", ".join(each for each, green in progress.checks.items() if not green) or "0",
         )
+    if waiting := [each for each, green in progress.checks.items() if not green]:
+        raise CourseError("shardwise.record-checks-open", unit=find(unit).title(text), checks=", ".join(waiting))
     titles = {each.id: each.say(language) for each in objectives(unit)}
     return Evidence(
         unit=unit,
