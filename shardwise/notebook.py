@@ -98,7 +98,8 @@ def open(unit: str, language: str) -> None:
     global _lesson
     _lesson = _Lesson(find_language(language), unit)
     _prepare_shell()
-    _show(shown.objectives(unit, _lesson.text))
+    if taught := shown.objectives(unit, _lesson.text):
+        _show(taught)
     try:
         _lesson.record.summary()
     except CourseError as error:
@@ -421,12 +422,8 @@ def _issue(lesson: _Lesson, name: str) -> practice.Files:
     return practice.certificate(lesson.record, unit=lesson.here, holder=name, language=lesson.language, folder=folder)
 
 
-def home(language: str | None = None) -> None:
+def home() -> None:
     """The map of the course: every unit, what is done of it, and the next step."""
     from shardwise.home import html
 
-    global _lesson
-    if language is not None:
-        _lesson = _Lesson(find_language(language))
-        _prepare_shell()
     _show(html(_lesson.record, _lesson.language))

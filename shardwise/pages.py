@@ -52,8 +52,8 @@ def table(
     caption: str = "",
     language: Language,
 ) -> str:
-    """A table of computed values. `units` says per column how: "B" as bytes, "%" as a share, ".6" with six digits, "e" as
-    a power of ten; anything else stands behind the number.
+    """A table of computed values. `units` says per column how: "B" as bytes, "%" as a share, ".6" with six digits,
+    "e" as a power of ten; anything else stands behind the number.
 
     The first column heads its row. Numbers stand left to right at the end of their cell.
     """
