@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeGuard
 
 from quiz.items import Item, Option, Slip
 from quiz.numbers import Unit, parse
@@ -115,7 +116,7 @@ class _Grader:
 
     def several(self, answer: Answer) -> Graded:
         options = {option.key: option for option in self.item.options}
-        if isinstance(answer, str | Mapping) or not answer or not set(answer) <= set(options):
+        if not is_list(answer) or not answer or not set(answer) <= set(options):
             raise CourseError("quiz.choose-some")
         chosen = set(answer)
         right = {option.key for option in self.item.options if option.correct}
@@ -139,7 +140,7 @@ class _Grader:
 
     def order(self, answer: Answer) -> Graded:
         right = [step.key for step in self.item.steps]
-        if isinstance(answer, str | Mapping) or sorted(answer) != sorted(right):
+        if not is_list(answer) or sorted(answer) != sorted(right):
             raise CourseError("quiz.order-all")
         place = {key: position for position, key in enumerate(answer)}
         inverted = [each for each in self.item.inversions if place[each.first] < place[each.then]]
@@ -169,7 +170,7 @@ class _Grader:
         pairs = self.item.pairs
         if not isinstance(answer, Mapping) or set(answer) != {pair.key for pair in pairs}:
             raise CourseError("quiz.match-all")
-        if not set(answer.values()) <= set(answers):
+        if not all(isinstance(each, str) and each in answers for each in answer.values()):
             raise CourseError("quiz.match-all")
         wrong = [pair for pair in pairs if answer[pair.key] != pair.match]
         notes = tuple(
@@ -261,6 +262,28 @@ class _Grader:
 
     def isolated(self, text: str) -> str:
         return formats.isolate(text) if self.language.direction == "rtl" else text
+
+
+def is_list(answer: Answer) -> TypeGuard[Sequence[str]]:
+    """Whether an answer, which may come from a page or a file, is a list of keys."""
+    return isinstance(answer, list | tuple) and all(isinstance(each, str) for each in answer)
+
+
+def right_answer(variant: Variant) -> Answer:
+    """The answer that is graded as right: for the check of a bank, and for tests that walk a quiz."""
+    item = variant.item
+    right = [option.key for option in item.options if option.correct]
+    match item.form:
+        case "choice" | "fault":
+            return right[0]
+        case "several":
+            return right
+        case "order":
+            return [step.key for step in item.steps]
+        case "match":
+            return {pair.key: pair.match for pair in item.pairs}
+        case "number" | "bytes":
+            return repr(key_of(variant))
 
 
 def key_of(variant: Variant) -> float:

@@ -21,6 +21,7 @@ from translations.catalogs import catalog
 
 FOLDER = Path(__file__).parent
 BANK = FOLDER / "bank"
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Form = Literal["choice", "several", "number", "bytes", "order", "match", "fault"]
 Kind = Literal["recall", "compute", "predict", "diagnose", "explain"]
@@ -218,7 +219,7 @@ def _read(path: Path, _changed: int) -> tuple[Item, ...]:
 def validated(path: Path, schema: str) -> Any:
     """The content of a YAML file that keeps to a schema of ours; else ValueError naming file, line and rule."""
     text = path.read_text(encoding="utf-8")
-    data = yaml.safe_load(text)
+    data = yaml.load(text, Loader=_LOADER)
     for error in jsonschema.Draft202012Validator(_schema(schema)).iter_errors(data):
         where = ".".join(str(step) for step in error.absolute_path)
         line = line_of(text, list(error.absolute_path))
@@ -228,7 +229,7 @@ def validated(path: Path, schema: str) -> Any:
 
 def line_of(text: str, path: Sequence[str | int]) -> int:
     """The line (from 1) on which the value at a path of keys and positions stands, as near as the text goes."""
-    node: yaml.Node | None = yaml.compose(text)
+    node: yaml.Node | None = yaml.compose(text, Loader=_LOADER)
     line = 1
     for step in path:
         following: yaml.Node | None = None
@@ -247,7 +248,7 @@ def line_of(text: str, path: Sequence[str | int]) -> int:
 
 def item_lines(text: str) -> list[int]:
     """The line on which each item of a bank starts."""
-    return list(_item_lines(yaml.compose(text)))
+    return list(_item_lines(yaml.compose(text, Loader=_LOADER)))
 
 
 def _item_lines(node: yaml.Node | None) -> Iterator[int]:

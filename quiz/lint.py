@@ -16,6 +16,7 @@ from quiz import grading
 from quiz.expressions import ExpressionError, evaluate, names_in
 from quiz.items import (
     FOLDER,
+    Argument,
     Call,
     Inversion,
     Item,
@@ -24,6 +25,7 @@ from quiz.items import (
     Slip,
     Step,
     Value,
+    Word,
     misconceptions,
     objectives,
     read,
@@ -66,12 +68,15 @@ def check(paths: Iterable[Path] | None = None, *, of: Iterable[Language] | None 
             findings.append(Finding(file=path.name, line=int(where[1]) if where else 0, item="", text=said))
     seen: dict[str, Path] = {}
     for path, bank in banks.items():
+        sound: list[Item] = []
         for item in bank:
             if item.id in seen:
                 findings.append(_finding(path, item, f"the id is taken already, in {seen[item.id].name}"))
             seen[item.id] = path
-            findings += (_finding(path, item, text) for text in item_faults(item, chosen))
-        findings += (Finding(file=path.name, line=0, item="", text=text) for text in bank_faults(bank, chosen))
+            faults = [_finding(path, item, text) for text in item_faults(item, chosen)]
+            findings += faults
+            sound += [] if faults else [item]
+        findings += (Finding(file=path.name, line=0, item="", text=text) for text in bank_faults(sound, chosen))
         if bank and bank[0].unit != path.stem:
             findings.append(
                 Finding(file=path.name, line=1, item="", text=f"the file is of unit {bank[0].unit}; name it so")
@@ -92,7 +97,10 @@ def item_faults(item: Item, of: Sequence[Language]) -> Iterator[str]:
     for named in _misconceptions_of(item):
         if named not in misconceptions():
             yield f"misconception '{named}' is not in misconceptions.yaml, which is the closed list"
-    yield from _key_faults(item)
+    broken = [*_key_faults(item), *_unit_faults(item)]
+    yield from broken
+    if broken:
+        return
     made: list[Variant] = []
     try:
         made = [variant(item, seed) for seed in range(policy().checked_variants if item.parameters else 3)]
@@ -103,6 +111,9 @@ def item_faults(item: Item, of: Sequence[Language]) -> Iterator[str]:
     yield from _placeholder_faults(item, made[0], of)
     if item.form in ("number", "bytes"):
         yield from _number_faults(item, made, of)
+    answers = [grading.grade(each, grading.right_answer(each), "en") for each in made[:3]]
+    if not all(graded.correct and graded.credit == 1 for graded in answers):
+        yield "the right answer is not graded as right"
     for language in of:
         try:
             yield from _equal_faults(made, language)
@@ -199,15 +210,20 @@ def _key_faults(item: Item) -> Iterator[str]:
             yield f"pair '{pair.key}' is matched with '{pair.match}', which is not among the answers"
 
 
+def _unit_faults(item: Item) -> Iterator[str]:
+    if item.form in ("number", "bytes"):
+        try:
+            grading.answer_unit(item)
+        except ValueError as error:
+            yield str(error)
+
+
 def _number_faults(item: Item, made: Sequence[Variant], of: Sequence[Language]) -> Iterator[str]:
     """The key against the author's formula, and slips that would collide with it, over the seeded variants."""
-    try:
-        grading.answer_unit(item)
-    except ValueError as error:
-        yield str(error)
-        return
     if not (isinstance(item.key, Call) or _reads(item.key)):
         yield "the key is a bare number; let a function of the planner or an expression over the parameters compute it"
+    if _computed(item) and item.formula is None:
+        yield "the key comes from code; give the 'formula' you expect, so that the two are compared"
     for each in made:
         try:
             key = grading.key_of(each)
@@ -241,6 +257,25 @@ def _number_faults(item: Item, made: Sequence[Variant], of: Sequence[Language]) 
                 return
 
 
+def _names_of(item: Item) -> set[str]:
+    """The parameters that the item's expressions and calls read."""
+    waiting: list[Argument] = [*item.let.values(), *(slip.value for slip in item.slips)]
+    waiting += [each for each in (item.key, item.formula, item.ranks) if each is not None]
+    found: set[str] = set()
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Call):
+            waiting += value.arguments.values()
+        elif not isinstance(value, bool | Word):
+            found |= names_in(value)
+    return found
+
+
+def _computed(item: Item) -> bool:
+    """Whether a function of the planner takes part in the item's numbers."""
+    return any(isinstance(value, Call) for value in (*item.let.values(), item.key))
+
+
 def _clash(made: Variant, value: Value, key: float) -> bool:
     return abs(made.number(value) - key) <= made.item.tolerance * abs(key)
 
@@ -251,6 +286,7 @@ def _reads(value: Value | None) -> bool:
 
 def _placeholder_faults(item: Item, made: Variant, of: Sequence[Language]) -> Iterator[str]:
     """Names that have no value, in English and in the translations, and values that nothing reads."""
+    read_names = set(PLACEHOLDER.findall(item.code)) | _names_of(item)
     for context, english in texts(item):
         used = Counter(PLACEHOLDER.findall(english))
         for name in used:
@@ -260,6 +296,11 @@ def _placeholder_faults(item: Item, made: Variant, of: Sequence[Language]) -> It
             said = item.say(context, english, language)
             if said != english and set(PLACEHOLDER.findall(said)) != set(used):
                 yield f"in {language.code}, {context} has other placeholders than the English"
+    for _, english in texts(item):
+        read_names |= set(PLACEHOLDER.findall(english))
+    for name in made.values:
+        if name not in read_names:
+            yield f"'{name}' is drawn or computed, but nothing reads it"
     for name in item.show:
         if name not in made.values:
             yield f"'show' names {name}, which is not a parameter of this item"

@@ -30,7 +30,12 @@ window.update = (next) => { state = next; listeners.forEach((each) => each()); }
 window.keys = [];
 document.addEventListener("keydown", (event) => window.keys.push(event.key));
 quiz.render({
-  model: { get: () => state, send: (content) => window.receive(content), on: (_, each) => listeners.push(each), off: () => {} },
+  model: {
+    get: () => state,
+    send: (content) => window.receive(content),
+    on: (_, each) => listeners.push(each),
+    off: () => {},
+  },
   el: document.getElementById("here"),
 });
 document.body.dataset.ready = "yes";
