@@ -432,8 +432,9 @@ def _storage(tensor: Tensor) -> torch.UntypedStorage | None:
     """The storage of a tensor that holds bytes of this process; None for fake, meta and sparse ones."""
     if type(tensor) is not Tensor and type(tensor) is not nn.Parameter and hasattr(tensor, "fake_mode"):
         return None
+    if tensor.is_meta:
+        return None
     try:
-        storage = tensor.untyped_storage()
+        return tensor.untyped_storage()
     except NotImplementedError:
         return None
-    return None if storage.device.type == "meta" else storage

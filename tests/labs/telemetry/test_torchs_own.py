@@ -1,4 +1,4 @@
-"""DDP, ZeroRedundancyOptimizer and FSDP2 on two ranks: as torch's own tracker counts them, and as their formulas say."""
+"""DDP, ZeroRedundancyOptimizer and FSDP2 on two ranks, as torch's own tracker counts them and their formulas say."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_totals_and_peaks_equal_torchs_own_tracker(reports: tuple[dict[str, Any]
 
 
 def test_totals_of_fsdp_equal_torchs_own_tracker(reports: tuple[dict[str, Any], ...]) -> None:
-    """FSDP2's reduce-scatter buffers go when gloo's thread lets them go, now or a moment later: peaks differ by one such."""
+    """FSDP2's reduce-scatter buffers go when gloo's thread lets them go, now or a moment later."""
     for report in reports:
         ours, theirs = report["fsdp"]["ours"], report["fsdp"]["theirs"]
         assert min(ours["totals"]) == min(theirs["totals"])
