@@ -102,13 +102,16 @@ def _in_pdf(data: bytes) -> list[bytes]:
     found = []
     for mark in re.finditer(rb"/Type[ \t\r\n]?/EmbeddedFile(?![A-Za-z])", data):
         opening = re.compile(rb"stream\r?\n").search(data, mark.end(), mark.end() + 1000)
-        closing = data.find(b"endstream", opening.end()) if opening else -1
-        if not opening or closing < 0:
+        if not opening:
             raise Refused("format-pdf")
         # A dictionary starts behind the nearest "obj" and ends where its stream begins.
         dictionary = data[max(0, data.rfind(b"obj", 0, mark.start())) : opening.start()]
-        body = data[opening.end() : closing]
-        body = body[:-2] if body.endswith(b"\r\n") else body[:-1] if body.endswith(b"\n") else body
+        length = re.search(rb"/Length (\d{1,7})(?![0-9]| \d+ R)", dictionary)
+        # Without a length of its own, the stream ends before the line break before its closing word.
+        closing = re.compile(rb"\r?\n?endstream").search(data, opening.end() + (int(length[1]) if length else 0))
+        if not closing or (length and closing.start() != opening.end() + int(length[1])):
+            raise Refused("format-pdf")
+        body = data[opening.end() : closing.start()]
         if b"/FlateDecode" in dictionary:
             body = _inflate(body, "format-pdf")
         elif b"/Filter" in dictionary:

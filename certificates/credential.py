@@ -23,8 +23,9 @@ from openbadgeslib import ob3
 from certificates import strict
 from certificates.evidence import Evidence
 from certificates.keys import Key
+from certificates.summary import percentage
 from certificates.verification import floor_percent, hash_email
-from translations import CourseError, Language, Translator, formats, translator
+from translations import CourseError, Language, Translator, translator
 
 _DIRECTION_MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -61,7 +62,7 @@ def credential(evidence: Evidence, *, did: str, text: Translator, id: str, salt:
     unit = f"urn:shardwise:unit:{evidence.unit}"
     title = clean(evidence.title)
     objectives = [(f"{unit}:objective:{each.id}", clean(each.title), _percent(each.share)) for each in evidence.results]
-    pass_percent = formats.percent(evidence.pass_mark, text.language)
+    pass_percent = percentage(_percent(evidence.pass_mark), text.language)
     conditions = "supervised" if evidence.supervised else "unsupervised"
     descriptions = [
         _description(f"{unit}:mastery", clean(text("certificates.result-mastery")), _percent(evidence.pass_mark)),

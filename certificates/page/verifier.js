@@ -153,13 +153,16 @@ async function inPdf(bytes) {
   for (const mark of text.matchAll(/\/Type[ \t\r\n]?\/EmbeddedFile(?![A-Za-z])/g)) {
     const after = mark.index + mark[0].length;
     const opening = /stream\r?\n/.exec(text.slice(after, after + 1000));
-    const start = opening ? after + opening.index + opening[0].length : -1;
-    const closing = opening ? text.indexOf("endstream", start) : -1;
-    if (closing < 0) throw new Refused("format-pdf");
+    if (!opening) throw new Refused("format-pdf");
+    const start = after + opening.index + opening[0].length;
     const dictionary = text.slice(Math.max(0, text.lastIndexOf("obj", mark.index - 3)), after + opening.index);
-    let end = closing;
-    if (text[end - 1] === "\n") end -= text[end - 2] === "\r" ? 2 : 1;
-    let body = bytes.subarray(start, end);
+    const length = /\/Length ([0-9]{1,7})(?![0-9]| [0-9]+ R)/.exec(dictionary);
+    const expected = start + (length ? Number(length[1]) : 0);
+    const end = /\r?\n?endstream/g;
+    end.lastIndex = expected;
+    const closing = end.exec(text);
+    if (!closing || (length && closing.index !== expected)) throw new Refused("format-pdf");
+    let body = bytes.subarray(start, closing.index);
     if (dictionary.includes("/FlateDecode")) body = await inflate(body, "deflate", "format-pdf");
     else if (dictionary.includes("/Filter")) throw new Refused("format-pdf");
     found.push(latin(body));

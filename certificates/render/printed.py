@@ -13,8 +13,9 @@ from certificates.credential import Certificate
 from certificates.render.typesetting import typeset
 from certificates.strict import decode_base64url, encode_base64url
 from certificates.summary import percentage, summarize
-from translations import Language, formats, translator
+from translations import Language, Translator, formats, translator
 
+TEMPLATE = "certificate.typ"
 LARGEST_CODE = 32
 """The largest QR version that a phone reads from paper: 145 modules in 54 mm."""
 
@@ -26,6 +27,12 @@ def pdf(certificate: Certificate, *, language: Language | str | None = None, pag
     it with the credential, if that fits. Raises CourseError for a script that no font shows.
     """
     text = translator(language or certificate.language)
+    moment = summarize(certificate.credential).moment
+    return typeset(TEMPLATE, printed(certificate, text, page), format="pdf", at=moment, standards=("a-3a", "ua-1"))
+
+
+def printed(certificate: Certificate, text: Translator, page: str | None) -> dict[str, object]:
+    """Everything that the template sets, in words and values."""
     summary = summarize(certificate.credential)
     conditions = "supervised" if summary.supervised else "unsupervised"
     code = qr(certificate, page=page)
@@ -40,7 +47,7 @@ def pdf(certificate: Certificate, *, language: Language | str | None = None, pag
         (text("certificates.conditions"), text(f"certificates.conditions-{conditions}")),
         (text("certificates.course-version"), summary.version),
     )
-    data = {
+    return {
         "language": text.language.code,
         "direction": text.language.direction,
         "say": say,
@@ -57,7 +64,6 @@ def pdf(certificate: Certificate, *, language: Language | str | None = None, pag
         "jwt": certificate.jwt,
         "attachment": text("certificates.attachment"),
     }
-    return typeset("certificate.typ", data, format="pdf", at=summary.moment, standards=("a-3a", "ua-1"))
 
 
 def qr(certificate: Certificate, *, page: str | None = None) -> segno.QRCode:
