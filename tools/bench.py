@@ -1,0 +1,110 @@
+"""`make bench`: how fast the course is, as ratios of things measured in one run on one machine. Nothing here is a
+test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+ROOT = Path(__file__).parent.parent
+
+
+def start_of_ranks(*, ranks: int) -> dict[str, float]:
+    """Seconds to run a script that only meets: from the warm pool, and by torchrun."""
+    from labs.runner import run, warm_up
+
+    script = ROOT / "tools" / "bench_empty.py"
+    warm_up()
+    run(script, ranks=ranks)
+    warm = [run(script, ranks=ranks).seconds for _ in range(10)]
+    cold = []
+    for _ in range(3):
+        started = time.perf_counter()
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        command += [f"--nproc-per-node={ranks}", str(script)]
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        cold.append(time.perf_counter() - started)
+    return {"runner": statistics.median(warm), "torchrun": statistics.median(cold)}
+
+
+def build_of_lessons() -> float:
+    """Seconds to build every lesson in every language anew."""
+    from lessons.builder import build
+
+    started = time.perf_counter()
+    build()
+    return time.perf_counter() - started
+
+
+def redraw() -> float:
+    """Milliseconds from new sizes to the new picture: the formula, and the bars drawn from it."""
+    from labs.catalogue import formula
+    from labs.telemetry.drawing import stacked_bars
+    from translations import language
+
+    spent = []
+    for ranks in range(2, 14):
+        started = time.perf_counter()
+        groups = [(str(stage), formula("zero", ranks=ranks, stage=stage, precision="bf16")) for stage in range(4)]
+        stacked_bars(groups, language=language("ar"), title="·")
+        spent.append(time.perf_counter() - started)
+    return 1000 * statistics.median(spent)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    from labs.runner import run
+
+    found: dict[str, object] = {}
+    parts = {
+        "start": lambda: start_of_ranks(ranks=arguments.ranks),
+        "training": lambda: run(ROOT / "tools" / "bench_ranks.py", ranks=arguments.ranks, timeout=300).ranks[0].value,
+        "lessons": build_of_lessons,
+        "redraw": redraw,
+    }
+    for name in track(parts, description="bench", console=Console(stderr=True)):
+        found[name] = parts[name]()
+    if arguments.json:
+        print(json.dumps(found, indent=1))
+        return
+
+    start, training = found["start"], found["training"]
+    assert isinstance(start, dict)
+    assert isinstance(training, dict)
+    steps, cpu = training["steps"], training["cpu"]
+    table = Table("what", "ours", "beside", "ratio")
+
+    def row(what: str, own: float, other: float, unit: str = "s") -> None:
+        table.add_row(what, f"{own:.3f} {unit}", f"{other:.3f} {unit}", f"{own / other:.2f}")
+
+    row(f"start of {arguments.ranks} ranks, beside torchrun", start["runner"], start["torchrun"])
+    row("step of stage 0, beside DDP", steps["stage 0"], steps["DDP"])
+    row("step of ZeRO-1, beside DDP", steps["stage 1"], steps["DDP"])
+    other = "DDP + ZeroRedundancyOptimizer"
+    row(f"step of ZeRO-1, beside {other}", steps["stage 1"], steps[other])
+    row("step of ZeRO-2, beside DDP", steps["stage 2"], steps["DDP"])
+    row("step of ZeRO-2, beside FSDP2 without reshard", steps["stage 2"], steps["FSDP2, no reshard"])
+    row("step of ZeRO-3, beside DDP", steps["stage 3"], steps["DDP"])
+    row("step of ZeRO-3, beside FSDP2", steps["stage 3"], steps["FSDP2"])
+    row("CPU time of a step with the tracker, beside without", cpu["tracker"], cpu["alone"])
+    row("CPU time of a step with the tracker, beside MemTracker", cpu["tracker"], cpu["memtracker"])
+    table.add_row("building all lessons", f"{found['lessons']:.2f} s", "", "")
+    table.add_row("new sizes to a new picture", f"{found['redraw']:.1f} ms", "", "")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,6 @@
+"""A torchrun script that only meets: what `make bench` starts by torchrun."""
+
+from labs.runner import rank
+
+with rank.group():
+    pass
