@@ -101,7 +101,8 @@ def _run(own: Exercise, text: Translator, file: Path, seed: int, timeout: float)
         failures = [_counted(each, case, own) for each in module.compare(case, seed, results)]
         if failures:
             first = min(failures, key=lambda each: _place(own, each.group))
-            return _verdict(own, text, first, _say(own, text, first), case, printed)
+            alike = {each.rank for each in failures if each.id == first.id} == set(range(case.ranks))
+            return _verdict(own, text, first, _say(own, text, first), case, printed, every=alike)
         remarks = remarks or list(module.remarks(case, seed, results))
     lines = [text("labs.check-passed", points=own.of, of=own.of)]
     lines += [_say(own, text, remark) for remark in remarks]
@@ -156,11 +157,22 @@ def _values(text: Translator, values: Mapping[str, object]) -> Mapping[str, obje
     return {key: isolate_latin(str(value)) for key, value in values.items()}
 
 
-def _verdict(own: Exercise, text: Translator, failure: Failure, said: str, case: Case | None, printed: str) -> Verdict:
+def _verdict(
+    own: Exercise,
+    text: Translator,
+    failure: Failure,
+    said: str,
+    case: Case | None,
+    printed: str,
+    *,
+    every: bool = False,
+) -> Verdict:
+    """The verdict on a file that fails. `every`: the other ranks fail in the same way."""
     points = sum(list(own.points.values())[: max(0, _place(own, failure.group))])
     lines = [said]
     if failure.rank is not None and failure.id not in NAMED and case is not None and case.communicates:
-        lines = [f"{text('labs.check-at-rank', rank=failure.rank, ranks=case.ranks)} {said}"]
+        where = "labs.check-at-every-rank" if every else "labs.check-at-rank"
+        lines = [f"{text(where, rank=failure.rank, last=case.ranks - 1)} {said}"]
     lines.append(text("labs.check-points", points=points, of=own.of))
     return Verdict(
         passed=False,
@@ -197,7 +209,9 @@ def _not_ended(own: Exercise, text: Translator, case: Case, error: RankFailed, f
     else:
         said = error.message(text)
     paragraphs = [said]
-    if frames:
+    if error.kind != "raised" and error.rank_traceback:
+        paragraphs.append(error.rank_traceback.replace(str(file), file.name).rstrip())
+    elif frames:
         paragraphs.append(f"    {frames[-1].line}: {frames[-1].code}")
     if error.kind in own.failures:
         paragraphs.append(own.failures[error.kind])

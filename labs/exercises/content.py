@@ -44,16 +44,17 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What goes wrong in `broken.py`: the learner names rank, operation and rule."""
+    """What goes wrong in `broken.py`: the learner names rank (where there are ranks), operation and rule."""
 
     symptom: str
-    rank: Part
+    rank: Part | None
     operation: Part
     rule: Part
 
     @property
-    def parts(self) -> tuple[Part, Part, Part]:
-        return self.rank, self.operation, self.rule
+    def parts(self) -> tuple[Part, ...]:
+        """The questions, in order."""
+        return tuple(part for part in (self.rank, self.operation, self.rule) if part is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +127,9 @@ def exercise(id: str, language: Language | str = SOURCE) -> Exercise:
         remarks=dict(data.get("remarks", {})),
         diagnosis=Diagnosis(
             symptom=data["diagnosis"]["symptom"],
-            **{part: _part(data["diagnosis"][part]) for part in ("rank", "operation", "rule")},
+            rank=_part(data["diagnosis"]["rank"]) if "rank" in data["diagnosis"] else None,
+            operation=_part(data["diagnosis"]["operation"]),
+            rule=_part(data["diagnosis"]["rule"]),
         ),
         language=code,
     )

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from labs.exercises import small
 from labs.exercises.trial import Case, Failure, Found, Result, Student, Work, different, kind, misshapen, same
+from labs.runner import rank as this
 from labs.strategies.units import Unit, units_of
 from labs.telemetry import Tracker
 
@@ -44,7 +45,7 @@ class Watched:
         if self.whole_bytes():
             self.kept.append("forward")
         if output.requires_grad:
-            output.register_hook(lambda _: self.before_backward())
+            output.register_hook(lambda _: self.before_backward())  # type: ignore[no-untyped-call]
 
     def before_backward(self) -> None:
         self.sharded.before_backward()
@@ -91,6 +92,7 @@ def work(student: Student, case: Case, seed: int, group: dist.ProcessGroup) -> W
         pieces.append(Watched(piece, unit, number, make(unit)))
     with Tracker() as tracker:
         for step in range(STEPS):
+            this.step(step)
             tracker.reset_collectives()
             rank = dist.get_rank(group)
             for x, y in small.micro_batches(seed=seed, step=step, rank=rank, count=case.micro_batches):
@@ -156,9 +158,10 @@ def compare_piece(case: Case, step: int, truth: small.Step, result: Result, piec
         yield failure
     after = small.shard(truth.after[piece], rank, ranks)
     shard = result.tensors.get(f"shard-{piece}-{step}")
-    if failure := misshapen(shard, after, group="shape", rank=rank, **told):
-        yield failure
-    elif shard is not None and (failure := different(shard, after, {}, group="gradients", rank=rank, **told)):
+    failure = misshapen(shard, after, group="shape", rank=rank, **told)
+    if failure is None and shard is not None:
+        failure = different(shard, after, {}, group="gradients", rank=rank, **told)
+    if failure:
         yield failure
 
 

@@ -1,0 +1,118 @@
+"""What an author is told: stubs say that they are unwritten, faded code fails, solutions pass, broken code fails as planned."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import jsonschema
+import yaml
+
+from labs.exercises.checking import check
+from labs.exercises.content import VERSIONS, Exercise, exercise, ids, schema, written
+from labs.runner import shut_down
+from translations import CourseError
+from translations.wording import ROOT, messages
+
+OF_RUNS = frozenset({"raised", "died", "hung", "mismatch"})
+"""Failures that the runner finds; an exercise may add a text of its own for them."""
+TIMEOUT = 10.0
+
+
+def complaints(id: str) -> Iterator[str]:
+    """One sentence for each thing that is wrong with an exercise; none where all holds."""
+    try:
+        found = sorted(jsonschema.Draft202012Validator(schema()).iter_errors(written(id)), key=str)
+    except (OSError, yaml.YAMLError) as error:
+        yield f"{id}: exercise.yaml cannot be read: {error}"
+        return
+    if found:
+        for problem in found:
+            place = ".".join(str(part) for part in problem.absolute_path) or "the file"
+            yield f"{id}: in exercise.yaml, {place}: {problem.message}"
+        return
+    own = exercise(id)
+    yield from words(own)
+    if missing := [name for name in (*VERSIONS, "check") if not (own.folder / f"{name}.py").is_file()]:
+        yield f"{id}: {', '.join(missing)} is missing."
+        return
+    yield from runs(own)
+
+
+def words(own: Exercise) -> Iterator[str]:
+    """Texts that nothing asks for, failures without text, and answers that are no option."""
+    written_in_check = strings(own.folder / "check.py")
+    general = {key.removeprefix("check-") for key in messages(ROOT / "labs") if key.startswith("check-")}
+    for id in (*own.failures, *own.remarks):
+        if id not in written_in_check | OF_RUNS | general:
+            yield f"{own.id}: the text '{id}' is never told; check.py does not name it."
+    for id in ids_of_failures(own.folder / "check.py"):
+        if id not in {*own.failures, *own.remarks} | general:
+            yield f"{own.id}: check.py can find '{id}', but no text says what it means."
+    if f"NotImplementedError({own.unwritten!r})".replace("'", '"') not in (own.folder / "stub.py").read_text("utf-8"):
+        yield f"{own.id}: the stub must raise NotImplementedError with the text of 'unwritten'."
+    for part in own.diagnosis.parts:
+        if part.answer not in {option.key for option in part.options}:
+            yield f"{own.id}: the answer '{part.answer}' of the diagnosis is none of its options."
+
+
+def runs(own: Exercise) -> Iterator[str]:
+    """What becomes of the four versions when they are checked."""
+    expected = {"stub": "file/unwritten", "solution": None, "broken": own.broken}
+    for version in VERSIONS:
+        verdict = check(own.id, own.folder / f"{version}.py", timeout=TIMEOUT)
+        if version == "faded":
+            if verdict.passed or verdict.failed_at == "file/unwritten":
+                yield f"{own.id}: the faded code must fail at one of its gaps; it is {verdict.failed_at or 'right'}."
+        elif verdict.failed_at != expected[version]:
+            wanted = expected[version] or "pass"
+            yield f"{own.id}: the {version} must {wanted}, but it is {verdict.failed_at or 'right'}. {verdict.message}"
+
+
+def strings(path: Path) -> frozenset[str]:
+    """Every text constant in a file."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return (
+        frozenset(
+            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        )
+        | frozenset(f"kept-{word}" for word in ("forward", "backward", "bucket"))
+        | frozenset(
+            f"{name}-{moment}" for name in ("not-gathered", "wrong-values") for moment in ("forward", "backward")
+        )
+    )
+
+
+def ids_of_failures(path: Path) -> Iterator[str]:
+    """The ids that `Failure(id="...")` and `Found(group, "...")` name."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Failure", "Found"):
+            given = [word.value for word in node.keywords if word.arg == "id"] + node.args[1:2]
+            yield from (each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str))
+
+
+def main(arguments: list[str]) -> int:
+    """`python -m labs.exercises check [ID ...]`: 0 where every exercise holds, 1 where one does not, 2 for wrong use."""
+    if not arguments or arguments[0] != "check":
+        print("Use: python -m labs.exercises check [EXERCISE ...]")
+        return 2
+    asked = arguments[1:] or list(ids())
+    wrong = 0
+    for id in asked:
+        try:
+            found = list(complaints(id))
+        except CourseError as error:
+            print(error)
+            return 2
+        wrong += bool(found)
+        for sentence in found:
+            print(sentence, flush=True)
+        if not found:
+            print(
+                f"{id}: the stub is unwritten, the faded code fails, the solution passes, the broken one fails as planned.",
+                flush=True,
+            )
+    shut_down()
+    print(f"{wrong} of {len(asked)} exercises need work." if wrong else f"All {len(asked)} exercises hold.")
+    return 1 if wrong else 0
