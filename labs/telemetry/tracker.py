@@ -62,7 +62,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
     writer
         Is told of every change.
     pause
-        Slow motion: seconds to wait at each phase and each "communication" scope, so that one can watch.
+        Slow motion: seconds to wait as each phase and each "communication" scope begins, so that one can watch.
     """
 
     def __init__(
@@ -179,8 +179,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         while self._undo:
             self._undo.pop()()
         self._settle()
-        if self._writer is not None:
-            self._writer.mark(self._phase, self._now, self._total)
+        self._mark()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -247,6 +246,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._tag = _INDEX[name]
             if name == "communication" and self._pause:
                 self._mark()
+                self._wait()
         elif name in PHASES:
             self._begin(name)
         elif name == "report":
@@ -260,20 +260,24 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name, phase, self._tag, self._hidden, self._clipping = self._scopes.pop()
         if name in PHASES:
             self._to_phase(phase)
+            self._mark()
 
     def _begin(self, phase: str) -> None:
         if phase == "optimizer" and self._phase != "optimizer":
             self._rest = self.now
         self._to_phase(phase)
+        self._mark()
+        self._wait()
 
     def _to_phase(self, phase: str) -> None:
         self._phase = phase
         self._default = _ACTIVATIONS if phase == "forward" else _TEMPORARY
-        self._mark()
 
     def _mark(self) -> None:
         if self._writer is not None:
             self._writer.mark(self._phase, self._now, self._total)
+
+    def _wait(self) -> None:
         if self._pause:
             time.sleep(self._pause)
 
@@ -409,6 +413,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def after(*_: Any) -> None:
             states()
             self._to_phase(phases.pop())
+            self._mark()
 
         states()
         self._undo.append(optimizer.register_step_pre_hook(before).remove)
