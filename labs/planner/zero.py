@@ -96,13 +96,14 @@ def checked(*, stage: int, ranks: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """The parameters that a piece owns, trained and frozen, and how many of them another piece owns (`borrows` is
-    that piece's index).
+    """The parameters that a piece owns, trained and frozen. With tied weights it also uses some that piece number
+    `borrows` owns: of its trained ones, or of its frozen ones.
     """
 
     trained: int
     frozen: int = 0
     borrows: int | None = None
+    borrows_frozen: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +135,19 @@ def pieces_of(pieces: Sequence[nn.Module]) -> list[Piece]:
     owner: dict[int, int] = {}
     sizes = []
     for index, piece in enumerate(pieces):
-        borrows = next((owner[id(p)] for p in piece.parameters() if id(p) in owner), None)
+        shared = next((p for p in piece.parameters() if id(p) in owner), None)
         own = [p for p in piece.parameters() if id(p) not in owner]
         owner.update((id(p), index) for p in own)
         trained = sum(p.numel() for p in own if p.requires_grad)
         frozen = sum(p.numel() for p in own if not p.requires_grad)
-        sizes.append(Piece(trained=trained, frozen=frozen, borrows=borrows))
+        sizes.append(
+            Piece(
+                trained=trained,
+                frozen=frozen,
+                borrows=None if shared is None else owner[id(shared)],
+                borrows_frozen=shared is not None and not shared.requires_grad,
+            )
+        )
     return sizes
 
 
@@ -164,8 +172,11 @@ def predict(
 
     gathers = []
     for piece in pieces:
-        lenders = [piece] if piece.borrows is None else [piece, pieces[piece.borrows]]
-        gathers.append([padded(size) for lender in lenders for size in (lender.trained, lender.frozen) if size])
+        needed = [piece.trained, piece.frozen]
+        if piece.borrows is not None:
+            lender = pieces[piece.borrows]
+            needed.append(lender.frozen if piece.borrows_frozen else lender.trained)
+        gathers.append([padded(size) for size in needed if size])
     buckets = [padded(piece.trained) for piece in pieces]
     communication = {
         0: 0,
