@@ -19,7 +19,7 @@ TEMPLATE = "certificate.typ"
 LARGEST_CODE = 32
 """The largest QR version that a phone reads from paper: 145 modules in 54 mm."""
 
-_LONG_WORD = re.compile(r"\S{32}(?=\S)")
+_LONG_WORD = re.compile(r"\S{44}(?=\S)")
 
 
 def pdf(certificate: Certificate, *, language: Language | str | None = None, page: str | None = None) -> bytes:
