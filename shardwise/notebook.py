@@ -94,7 +94,7 @@ _lesson = _Lesson(preferred())
 
 
 def open(unit: str, language: str) -> None:
-    """Says which lesson this is and in which language, registers `%%exercise`, and shows what the unit teaches."""
+    """Says which lesson this is and in which language, registers `%%exercise` and `%%ranks`, and shows what the unit teaches."""
     global _lesson
     _lesson = _Lesson(find_language(language), unit)
     _prepare_shell()
@@ -111,6 +111,7 @@ def _prepare_shell() -> None:
     if shell is not None:
         shell.set_custom_exc((CourseError,), _course_error)
         shell.register_magic_function(_exercise, magic_kind="cell", magic_name="exercise")
+        shell.register_magic_function(_ranks, magic_kind="cell", magic_name="ranks")
 
 
 def _course_error(_shell: Any, _kind: type, error: CourseError, _trace: Any, tb_offset: Any = None) -> None:  # noqa: ARG001
@@ -194,6 +195,16 @@ def lab(name: str, *, live: bool = True, **options: Any) -> LabRun:
         return catalogue.run_lab(name, on_row=watch.feed, on_output=_print_output, **options)
     finally:
         watch.finish()
+
+
+def _ranks(line: str, cell: str) -> None:
+    """`%%ranks 4`: the cell is a torchrun script; it runs on so many ranks, and what each prints is shown as it comes."""
+    from labs.runner import run
+
+    asked = line.strip()
+    if not asked.isdecimal() or int(asked) < 1:
+        raise CourseError("shardwise.ranks-number", given=asked)
+    run(cell, ranks=int(asked), on_output=_print_output)
 
 
 def _print_output(rank: int, line: str) -> None:
