@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
+import importlib.util
 import json
 import os
 import platform
@@ -33,8 +34,11 @@ NEEDED = (3, 11)
 TORCH_INDEX = "https://download.pytorch.org/whl/"
 ROCM = "rocm7.2"
 """The ROCm release for which PyTorch builds the locked torch; another one is named in full: ``TORCH=rocm7.1``."""
-DISK_FACTOR = 5
-"""What is downloaded unpacks to about four times its size; the rest is room for pip."""
+DISK_FACTOR, TORCH_FACTOR = 5, 4
+"""How many times its own size a download takes on the disk, unpacked and with pip's copy."""
+FULL = 2_000_000
+"""A disk with less than this is full, whatever the program says that could not write."""
+RETRIES = 3
 INDEX_SECONDS = 6
 BIDI = ("\u2066", "\u2069")
 
@@ -163,6 +167,7 @@ class Environment:
         self.python = self.folder / "bin" / "python"
         self.stamp = self.folder / "shardwise-stamp.json"
         self.log = self.folder / "shardwise-install.log"
+        self.counts = False
 
     def say(self, id: str, **values: object) -> None:
         self.out.write(self.words(id, **values) + "\n")
@@ -266,7 +271,7 @@ class Environment:
         torch = torch or locks[0].torch["cuda linux-x86_64"]
         size = self.words.size
         self.say("start-size", size=size(packages + torch), packages=size(packages), torch=size(torch))
-        needed = DISK_FACTOR * packages + 4 * torch
+        needed = DISK_FACTOR * packages + TORCH_FACTOR * torch
         free = shutil.disk_usage(str(self.root)).free
         if free < needed and not self.stamp.exists():
             raise Problem("start-disk-full", folder=self.root, needed=size(needed), free=size(free))
@@ -277,7 +282,7 @@ class Environment:
         made = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if made.returncode == 0:
             return
-        if "ensurepip" not in made.stdout:
+        if importlib.util.find_spec("ensurepip"):
             raise problem_of(made.stdout, folder=self.root, log=None)
         subprocess.run([*command, "--without-pip"], check=True)
         with tempfile.TemporaryDirectory() as name:
@@ -293,12 +298,13 @@ class Environment:
             subprocess.run(command, check=True)
 
     def _pip_self(self, pip: Package) -> None:
-        """The locked pip, so that what follows reads one pip's output."""
-        installed = subprocess.run(
-            [str(self.python), "-m", "pip", "--version"], stdout=subprocess.PIPE, text=True, check=False
-        )
-        if " {} ".format(pip.requirement.split("==")[1]) not in installed.stdout:
-            self._pip(["--no-deps", pip.requirement], total=0, raw=False)
+        """The locked pip, so that what follows reads one pip's output; a pip since 24.1 also counts its bytes."""
+        version = pip.requirement.split("==")[1]
+        command = [str(self.python), "-m", "pip", "--version"]
+        installed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        if f" {version} " not in installed.stdout:
+            self._pip(["--no-deps", pip.requirement], total=0)
+        self.counts = int(version.split(".")[0]) > 24
 
     def _drop_broken(self) -> list[str]:
         """The packages that an interrupted installation left without some of their files; pip no longer sees them."""
@@ -348,7 +354,7 @@ class Environment:
         lines = tried.stderr.strip().splitlines()
         return "" if tried.returncode == 0 else (lines[-1] if lines else str(tried.returncode))
 
-    def _pip(self, arguments: Sequence[str], *, total: int, raw: bool = True) -> None:
+    def _pip(self, arguments: Sequence[str], *, total: int) -> None:
         """One ``pip install`` with progress; all that it says goes to the log."""
         command = [
             str(self.python),
@@ -356,36 +362,30 @@ class Environment:
             "pip",
             "install",
             "--disable-pip-version-check",
-            "--retries",
-            "3",
             "--no-input",
         ]
-        command += ["--progress-bar", "raw" if raw else "off", *arguments]
+        command += ["--retries", str(RETRIES), "--progress-bar", "raw" if self.counts else "off", *arguments]
         environ = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1", "LC_MESSAGES": "C"}
         progress = Progress(total=total, out=self.out)
         said: list[str] = []
+        streams: dict[str, Any] = {
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.STDOUT,
+            "text": True,
+            "errors": "replace",
+        }
         with self.log.open("a", encoding="utf-8") as log:
-            pip = subprocess.Popen(
-                command,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                env=environ,
-                cwd=str(self.root),
-                errors="replace",
-            )
-            assert pip.stdout is not None
-            try:
-                for line in pip.stdout:
-                    self._follow(line, progress, said, log)
-                failed = pip.wait()
-            except BaseException:
-                pip.terminate()
-                pip.wait()
-                raise
-            finally:
-                progress.end()
-        if failed:
+            pip = subprocess.Popen(command, env=environ, cwd=str(self.root), **streams)
+            with pip:
+                try:
+                    for line in pip.stdout or ():
+                        self._follow(line, progress, said, log)
+                except BaseException:
+                    pip.terminate()
+                    raise
+                finally:
+                    progress.end()
+        if pip.returncode:
             raise problem_of("".join(said), folder=self.root, log=self.log)
 
     def _follow(self, line: str, progress: Progress, said: list[str], log: IO[str]) -> None:
@@ -465,9 +465,9 @@ def reachable(url: str) -> bool:
 
 def problem_of(output: str, *, folder: Path, log: Path | None) -> Problem:
     """What pip's or the system's words mean for the learner."""
-    if re.search(r"No space left on device|Errno 28|Disk quota exceeded", output):
-        free = f"{shutil.disk_usage(str(folder)).free / 1e6:.0f}\u202fMB"
-        return Problem("start-disk-full-now", folder=folder, free=free)
+    left = shutil.disk_usage(str(folder)).free
+    if left < FULL or re.search(r"No space left on device|Errno 28|Disk quota exceeded", output):
+        return Problem("start-disk-full-now", folder=folder, free=f"{left / 1e6:.0f}\u202fMB")
     if re.search(r"Permission denied|Read-only file system|Errno (13|30)\b", output):
         return Problem("start-read-only", folder=folder)
     network = (
@@ -475,7 +475,9 @@ def problem_of(output: str, *, folder: Path, log: Path | None) -> Problem:
     )
     waited = r"ConnectTimeout|ReadTimeout|timed out|Connection (refused|reset|aborted|broken)|Max retries exceeded"
     if re.search(f"{network}|{waited}", output):
-        return Problem("start-no-network", reason=last_line(output))
+        broken = [line for line in output.splitlines() if "connection broken by" in line]
+        reason = re.split(r"['\"]\)", re.split(r">: |\('|\(\"", broken[0])[-1])[0] if broken else last_line(output)
+        return Problem("start-no-network", reason=reason)
     if "DO NOT MATCH THE HASHES" in output or "Hash mismatch" in output:
         package = re.search(r"\n\s+(\S+) from \S+", output)
         return Problem("start-hash", package=package.group(1) if package else "?")
@@ -575,7 +577,7 @@ def test(call: Call) -> int:
     """Runs every test but the soaks: two at a time, then one by one those that measure time or drive a browser."""
     call.environment.ensure(LOCKS)
     alone = "(serial or browser) and not soak"
-    groups = [["-n", "2", "-m", "not serial and not browser and not soak"], ["-m", alone]]
+    groups = [["-n", "2", "--dist", "loadgroup", "-m", "not serial and not browser and not soak"], ["-m", alone]]
     return pytest(call.environment, groups, call.arguments)
 
 

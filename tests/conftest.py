@@ -1,0 +1,43 @@
+"""What every test shares: tests that need a program which isn't here are skipped, with a sentence that says so."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from shardwise.doctor import chromium
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+NEEDS = {
+    "browser": (
+        lambda: chromium() is not None,
+        "Chromium is not here, so this browser test is skipped (apt install chromium).",
+    ),
+    "node": (
+        lambda: shutil.which("node") is not None,
+        "Node.js is not here, so this test is skipped (apt install nodejs npm).",
+    ),
+    "bwrap": (
+        lambda: shutil.which("bwrap") is not None,
+        "bubblewrap is not here, so this test is skipped (apt install bubblewrap).",
+    ),
+    "gpu": (_has_gpu, "PyTorch finds no GPU here, so this test is skipped."),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here: dict[str, bool] = {}
+    for item in items:
+        for name, (is_here, sentence) in NEEDS.items():
+            if item.get_closest_marker(name):
+                if name not in here:
+                    here[name] = is_here()
+                if not here[name]:
+                    item.add_marker(pytest.mark.skip(reason=sentence))
