@@ -10,7 +10,7 @@ from shardwise.progress import Overview, Stop, overview
 from shardwise.record import Record
 from translations import CourseError, Language, Translator, formats, languages, translator
 
-NEXT, DONE = "→", "✓"
+NEXT, DONE = {"ltr": "→", "rtl": "←"}, "✓"
 
 
 def html(record: Record, language: Language) -> str:
@@ -39,10 +39,7 @@ def _map(shown: Overview, text: Translator) -> str:
 
 def _row(stop: Stop, shown: Overview, text: Translator) -> str:
     unit, reached = stop.unit, stop.progress
-    cells = [
-        formats.duration(unit.minutes * 60, text.language),
-        ", ".join(f"{int(need[:2])}" for need in unit.needs) or "–",
-    ]
+    cells = [", ".join(str(int(need[:2])) for need in unit.needs) or "–"]
     if reached is None:
         cells += ["", "", ""]
     else:
@@ -50,11 +47,14 @@ def _row(stop: Stop, shown: Overview, text: Translator) -> str:
         best = "–" if reached.quiz_best is None else formats.percent(reached.quiz_best, text.language, 2)
         green = sum(reached.checks.values())
         cells += [f"{mastered}/{len(reached.objectives)}", f"{green}/{len(reached.checks)}", best]
-    mark = {"mastered": f"{DONE} "}.get(stop.state, f"{NEXT} " if unit.id == shown.next else "")
+    mark = {"mastered": f"{DONE} "}.get(
+        stop.state, f"{NEXT[text.language.direction]} " if unit.id == shown.next else ""
+    )
     name = escape(unit.title(text)) if stop.state == "planned" else _link(stop, text)
     kind = "next" if unit.id == shown.next else stop.state
     return (
         f'<tr class="{kind}"><th scope="row">{pages.ltr(str(unit.number))} {name}</th>'
+        f"<td>{escape(formats.duration(unit.minutes * 60, text.language))}</td>"
         + "".join(f"<td>{pages.ltr(each)}</td>" for each in cells)
         + f"<td>{escape(mark + text(f'shardwise.state-{stop.state}'))}</td></tr>"
     )
@@ -65,7 +65,7 @@ def _link(stop: Stop, text: Translator) -> str:
 
 
 def _rule(text: Translator) -> str:
-    share = formats.percent(policy().mastery, text.language)
+    share = formats.percent(policy().mastery, text.language, digits=2)
     return f"<p>{escape(text('shardwise.home-rule', percent=share))}</p>"
 
 

@@ -94,7 +94,7 @@ _lesson = _Lesson(preferred())
 
 
 def open(unit: str, language: str) -> None:
-    """Says which lesson this is and in which language, registers `%%exercise` and `%%ranks`, and shows what the unit teaches."""
+    """Says which lesson this is and in which language, registers `%%exercise` and `%%ranks`, and shows its objectives."""
     global _lesson
     _lesson = _Lesson(find_language(language), unit)
     _prepare_shell()
@@ -198,7 +198,7 @@ def lab(name: str, *, live: bool = True, **options: Any) -> LabRun:
 
 
 def _ranks(line: str, cell: str) -> None:
-    """`%%ranks 4`: the cell is a torchrun script; it runs on so many ranks, and what each prints is shown as it comes."""
+    """`%%ranks 4`: the cell is a torchrun script; it runs on so many ranks, and what each prints comes at once."""
     from labs.runner import run
 
     asked = line.strip()

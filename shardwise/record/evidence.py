@@ -31,8 +31,8 @@ def evidence(record: Record, *, unit: str, holder: str, language: str) -> Eviden
         raise CourseError(
             "shardwise.record-not-mastered",
             unit=find(unit).title(text),
-            percent=formats.percent(progress.share, language),
-            needed=formats.percent(rules.mastery, language),
+            percent=formats.percent(progress.share, language, digits=2),
+            needed=formats.percent(rules.mastery, language, digits=2),
         )
     if waiting := [each for each, green in progress.checks.items() if not green]:
         raise CourseError("shardwise.record-checks-open", unit=find(unit).title(text), checks=", ".join(waiting))
