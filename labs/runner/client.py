@@ -93,7 +93,13 @@ def run(
     if failed is not None:
         raise failed
     results = [
-        RankResult(rank=rank, value=read_value(place.path, rank), output=outputs[rank], _folder=place)
+        RankResult(
+            rank=rank,
+            value=read_value(place.path, rank),
+            output=outputs[rank],
+            dropped=over.dropped[rank],
+            _folder=place,
+        )
         for rank in range(ranks)
     ]
     return Run(ranks=tuple(results), seconds=time.monotonic() - begun, _folder=place)
@@ -164,9 +170,13 @@ class _Asked:
                     case "over":
                         if on_tick:
                             on_tick(self._plan.path)
+                        if event["why"] == "cancelled":
+                            raise translations.CourseError("labs.runner-ended")
                         return diagnosis.Over.from_event(event)
                     case "failed":
                         raise translations.CourseError("labs.runner-failed", detail=event["detail"])
+                    case "lost":
+                        raise translations.CourseError("labs.runner-ended")
                     case _:
                         continue
                 continue
@@ -228,6 +238,9 @@ class _Asked:
             if leader.channel not in ready:
                 continue
             data = leader.channel.recv(1 << 20)
+            if not data and started:
+                self._events.put({"event": "lost"})
+                return True
             if not data:
                 raise ConnectionError(leader.complaint())
             *whole, unread = (unread + data).split(b"\n")

@@ -23,11 +23,10 @@ _OUTPUT_TAIL = 15
 
 @dataclass(frozen=True, kw_only=True)
 class Mismatch:
-    """Two ranks that disagree in one place of one stream; ``second`` is None where that rank never called."""
+    """What ranks called in one place of one stream, and which never called there although they have ended."""
 
-    ranks: tuple[int, int]
-    first: Call
-    second: Call | None
+    calls: dict[int, Call]
+    missing: list[int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +46,8 @@ class Over:
         places = [Now(**each) for each in event.pop("places")]
         mismatch = None
         if told := event.pop("mismatch"):
-            first, second = told["calls"]
-            mismatch = Mismatch(
-                ranks=(told["ranks"][0], told["ranks"][1]),
-                first=Call(**first),
-                second=Call(**second) if second else None,
-            )
+            calls = {int(rank): Call(**call) for rank, call in told["calls"].items()}
+            mismatch = Mismatch(calls=calls, missing=told["missing"])
         return Over(places=places, mismatch=mismatch, **event)
 
 
@@ -161,17 +156,24 @@ class _Diagnosis:
         )
 
     def _mismatch(self, found: Mismatch) -> RankFailed:
-        rank, other = found.ranks[1], found.ranks[0]
-        first, second = found.first, found.second
-        if second is None:
-            return self._failed("labs.collective-skipped", "mismatch", rank, operation=first.operation, other=other)
-        if self._how_many(second) > self._how_many(first) or (
-            self._how_many(second) == self._how_many(first) and rank < other
-        ):
-            rank, other, first, second = other, rank, second, first
-        id = "labs.collective-mismatch"
-        if first.operation.partition(" ")[0] == second.operation.partition(" ")[0]:
+        calls = found.calls
+        other, first = min(calls.items())
+        if found.missing:
+            return self._failed(
+                "labs.collective-skipped", "mismatch", found.missing[0], operation=first.operation, other=other
+            )
+        alike = Counter(each.content for each in calls.values())
+        rank = min(calls, key=lambda each: (alike[calls[each].content], -each))
+        second = calls[rank]
+        # Against the lowest of the ranks that agree, for whoever is alone is the one to look at.
+        other = min((each for each in calls if calls[each].content != second.content), default=min(calls))
+        first = calls[other]
+        if first.content == second.content:
+            id = "labs.collectives-diverged"
+        elif _name(first) == _name(second):
             id = "labs.shape-mismatch"
+        else:
+            id = "labs.collective-mismatch"
         return self._failed(
             id,
             "mismatch",
@@ -242,10 +244,6 @@ class _Diagnosis:
                 return shown
         return ""
 
-    def _how_many(self, call: Call) -> int:
-        """How many ranks are in the same operation."""
-        return sum(each.operation == call.operation for each in self.over.places)
-
     def _frames(self, rank: int) -> list[tuple[str, int, str]]:
         """The frames in the script and the course where the rank was when it was asked or crashed, innermost last."""
         try:
@@ -275,6 +273,12 @@ class _Diagnosis:
 
     def _shown(self, file: str) -> str:
         return self.plan.name if Path(file) == Path(self.plan.script) else file
+
+
+def _name(call: Call) -> str:
+    """The kind of call; the two ends of a pair are one."""
+    name = call.operation.partition(" ")[0]
+    return "send" if name == "receive" else name
 
 
 def _list(ranks: Iterable[int]) -> str:

@@ -68,29 +68,29 @@ class _Rank:
 class _Collectives:
     """Compares what ranks call: the calls of one stream and number must agree."""
 
-    open: OrderedDict[tuple[int, int], tuple[int, heartbeat.Call]] = field(default_factory=OrderedDict)
+    open: OrderedDict[tuple[int, int], dict[int, heartbeat.Call]] = field(default_factory=OrderedDict)
     latest: dict[int, dict[int, heartbeat.Call]] = field(default_factory=dict)
+    disagreed: dict[int, heartbeat.Call] | None = None
+    """The first calls that did not agree, by rank; filled further by ranks that come to the same call."""
 
-    def take(self, rank: int, call: heartbeat.Call) -> dict[str, Any] | None:
+    def take(self, rank: int, call: heartbeat.Call) -> None:
         self.latest.setdefault(call.stream, {})[rank] = call
-        key = (call.stream, call.number)
-        if key not in self.open:
-            self.open[key] = rank, call
-            if len(self.open) > _REMEMBERED:
-                self.open.popitem(last=False)
-            return None
-        first_rank, first = self.open[key]
-        if (first.content, first.history) == (call.content, call.history):
-            return None
-        return {"ranks": [first_rank, rank], "calls": [asdict(first), asdict(call)]}
+        calls = self.open.setdefault((call.stream, call.number), {})
+        calls[rank] = call
+        if self.disagreed is None and len({(each.content, each.history) for each in calls.values()}) > 1:
+            self.disagreed = calls
+        if len(self.open) > _REMEMBERED:
+            self.open.popitem(last=False)
 
-    def unequal_ends(self) -> dict[str, Any] | None:
-        """A stream in which one rank made fewer calls than another, once all ranks have ended."""
-        for calls in self.latest.values():
+    def told(self, *, at_the_end: bool) -> dict[str, Any] | None:
+        """The disagreement: who called what, and who did not call at all, once all have come to their ends."""
+        if self.disagreed is not None:
+            return {"calls": {rank: asdict(call) for rank, call in self.disagreed.items()}, "missing": []}
+        for calls in self.latest.values() if at_the_end else ():
             most = max(calls, key=lambda rank: calls[rank].number)
-            least = min(calls, key=lambda rank: calls[rank].number)
-            if calls[least].number < calls[most].number:
-                return {"ranks": [most, least], "calls": [asdict(calls[most]), None]}
+            missing = [rank for rank in calls if calls[rank].number < calls[most].number]
+            if missing:
+                return {"calls": {most: asdict(calls[most])}, "missing": missing}
         return None
 
 
@@ -107,7 +107,6 @@ class Leader:
         self._parent = os.getppid()
         self._selector = selectors.DefaultSelector()
         self._collectives = _Collectives()
-        self._mismatch: dict[str, Any] | None = None
 
     def lead(self) -> None:
         try:
@@ -119,10 +118,14 @@ class Leader:
             self._tell({"event": "failed", "detail": str(error)})
             self._send_rest()
         finally:
-            self._end_ranks()
-            processes.end_children(within=2.0)
-            if self._asker_gone and self._plan.temporary:
-                shutil.rmtree(self._plan.folder, ignore_errors=True)
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Leave no rank, and no folder that nobody would remove."""
+        self._end_ranks()
+        processes.end_children(within=2.0)
+        if (self._asker_gone or os.getppid() != self._parent) and self._plan.temporary:
+            shutil.rmtree(self._plan.folder, ignore_errors=True)
 
     def _begin(self) -> None:
         processes.adopt_orphans()
@@ -151,11 +154,12 @@ class Leader:
             self._ranks.append(_Rank(number=number, pid=pid, output=read))
             self._selector.register(read, selectors.EVENT_READ, number)
         self._tell({"event": "started", "pids": [each.pid for each in self._ranks]})
-        self._store = _store(listener, port)
+        with processes.only_with(self._parent, then=self._give_up):
+            self._store = _store(listener, port)
         self._hearts = heartbeat.Hearts(self._plan.path, self._plan.ranks)
 
     def _watch(self) -> str:
-        """Until the run is over. Returns why: finished, failed, mismatch, hung, late or cancelled."""
+        """Until the run is over. Returns why: finished, failed, hung, late or cancelled."""
         deadline = time.monotonic() + self._plan.timeout
         grace_until: float | None = None
         while True:
@@ -166,12 +170,12 @@ class Leader:
                 return "cancelled"
             if all(each.code is not None for each in self._ranks):
                 return "finished" if all(each.code == 0 for each in self._ranks) else "failed"
-            bad = self._mismatch is not None or any(each.code for each in self._ranks)
+            bad = self._collectives.disagreed is not None or any(each.code for each in self._ranks)
             if bad and grace_until is None:
-                grace_until = now + (_GRACE_AFTER_MISMATCH if self._mismatch else _GRACE)
+                grace_until = now + (_GRACE_AFTER_MISMATCH if self._collectives.disagreed else _GRACE)
             if grace_until is not None:
                 if now > grace_until:
-                    return "mismatch" if self._mismatch else "failed"
+                    return "failed"
             elif now > deadline:
                 return "late"
             elif self._longest_wait(now) > self._plan.patience:
@@ -184,7 +188,7 @@ class Leader:
     def _look_at_calls(self) -> None:
         for each in self._ranks:
             for call in self._hearts.calls(each.number):
-                self._mismatch = self._mismatch or self._collectives.take(each.number, call)
+                self._collectives.take(each.number, call)
 
     def _finish(self, why: str) -> None:
         """End what still runs, and tell how everything stood before that."""
@@ -198,8 +202,6 @@ class Leader:
                     os.kill(each.pid, signal.SIGUSR1)
             self._wait(0.3, only_output=True)
         self._end_ranks()
-        if why == "finished" and self._mismatch is None:
-            self._mismatch = self._collectives.unequal_ends()
         self._tell(
             {
                 "event": "over",
@@ -208,7 +210,7 @@ class Leader:
                 "ended_at": [each.ended_at for each in self._ranks],
                 "places": [asdict(each) for each in places],
                 "waited": [now - each.since for each in places],
-                "mismatch": self._mismatch,
+                "mismatch": self._collectives.told(at_the_end=why == "finished"),
                 "dropped": [each.dropped for each in self._ranks],
             }
         )

@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 OWNER = "SHARDWISE_OWNER"
@@ -51,6 +51,24 @@ def die_at_end(lifeline: int) -> None:
         os.killpg(os.getpgid(0), signal.SIGKILL)
 
     threading.Thread(target=watch, name="lifeline", daemon=True).start()
+
+
+@contextlib.contextmanager
+def only_with(parent: int, *, then: Callable[[], None]) -> Iterator[None]:
+    """While the block runs, which may take long and look at nothing: once the parent is gone, do ``then`` and end."""
+
+    def look(_signal: int, _frame: object) -> None:
+        if os.getppid() != parent:
+            then()
+            os._exit(1)
+
+    before = signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def adopt_orphans() -> None:

@@ -37,11 +37,15 @@ class Folder:
 
 @dataclass(frozen=True, kw_only=True)
 class RankResult:
-    """What one rank left: the value it reported (None if it reported none) and its output."""
+    """What one rank left: the value it reported (None if it reported none) and its output.
+
+    ``dropped`` is how many bytes of output came after the most that is kept.
+    """
 
     rank: int
     value: Any
     output: str = field(repr=False)
+    dropped: int = 0
     _folder: Folder = field(repr=False, compare=False)
 
     def tensors(self) -> dict[str, Tensor]:

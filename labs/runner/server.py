@@ -40,7 +40,8 @@ def main() -> NoReturn:
     control, folder = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN if each == signal.SIGINT else signal.SIG_DFL)
-    _import()
+    with processes.only_with(parent, then=lambda: shutil.rmtree(folder, ignore_errors=True)):
+        _import()
     gc.collect()
     gc.freeze()
     while os.getppid() == parent:
