@@ -94,7 +94,7 @@ _lesson = _Lesson(preferred())
 
 
 def open(unit: str, language: str) -> None:
-    """Says which lesson this is and in which language, registers `%%exercise` and `%%ranks`, and shows its objectives."""
+    """Says which lesson this is and in which language, registers `%%exercise` and `%%ranks`, shows its aims."""
     global _lesson
     _lesson = _Lesson(find_language(language), unit)
     _prepare_shell()
@@ -114,7 +114,8 @@ def _prepare_shell() -> None:
         shell.register_magic_function(_ranks, magic_kind="cell", magic_name="ranks")
 
 
-def _course_error(_shell: Any, _kind: type, error: CourseError, _trace: Any, tb_offset: Any = None) -> None:  # noqa: ARG001
+def _course_error(_shell: Any, _kind: type, error: CourseError, _trace: Any, tb_offset: Any = None) -> None:  # noqa:
+ARG001
     """IPython's handler of our own errors: the learner's language and no traceback; the cell still counts as failed."""
     _tell(error.in_language(_lesson.text), mood="bad")
 
