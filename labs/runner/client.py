@@ -391,7 +391,7 @@ def _helper(
     sockets = [each.fileno() for each in arguments if isinstance(each, socket.socket)]
     told = [str(each.fileno()) if isinstance(each, socket.socket) else each for each in arguments]
     return subprocess.Popen(
-        [*processes.PYTHON, module, *told],
+        [*processes.PYTHON, module, str(os.getpid()), *told],
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,

@@ -97,14 +97,14 @@ class _Collectives:
 class Leader:
     """One run. ``lead()`` returns when no rank is left and everything has been told."""
 
-    def __init__(self, plan: Plan, channel: socket.socket, start: Start) -> None:
+    def __init__(self, plan: Plan, channel: socket.socket, start: Start, *, parent: int) -> None:
         self._plan = plan
         self._channel = channel
         self._start = start
         self._ranks: list[_Rank] = []
         self._unsent = b""
         self._asker_gone = False
-        self._parent = os.getppid()
+        self._parent = parent
         self._selector = selectors.DefaultSelector()
         self._collectives = _Collectives()
 
@@ -378,10 +378,10 @@ def _store(listener: socket.socket, port: int) -> object:
 
 
 def main() -> NoReturn:
-    """A leader of its own, for plain processes: ``python -m labs.runner.leader CHANNEL``."""
+    """A leader of its own, for plain processes: ``python -m labs.runner.leader PARENT CHANNEL``."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    channel = socket.socket(fileno=int(sys.argv[1]))
-    Leader(receive_plan(channel), channel, spawn).lead()
+    parent, channel = int(sys.argv[1]), socket.socket(fileno=int(sys.argv[2]))
+    Leader(receive_plan(channel), channel, spawn, parent=parent).lead()
     os._exit(0)
 
 

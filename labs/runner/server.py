@@ -1,6 +1,6 @@
 """The fork server: imports torch once, then copies itself for each run, which takes milliseconds.
 
-``python -m labs.runner.server CONTROL FOLDER``. It only imports; a tensor operation would start threads, and a copy of
+``python -m labs.runner.server PARENT CONTROL FOLDER``. It only imports; a tensor operation would start threads, and a copy of
 a process with threads may hang. Each message on the socket CONTROL brings the channel of one run, which a copy then
 leads. When the socket closes or the process that started the server is gone, it ends, and FOLDER with it.
 """
@@ -36,8 +36,7 @@ _MODULES = (
 
 
 def main() -> NoReturn:
-    parent = os.getppid()
-    control, folder = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
+    parent, control, folder = int(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])), sys.argv[3]
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN if each == signal.SIGINT else signal.SIG_DFL)
     with processes.only_with(parent, then=lambda: shutil.rmtree(folder, ignore_errors=True)):
@@ -72,13 +71,13 @@ def _import() -> None:
 
 
 def _lead_in_a_copy(control: socket.socket, channel: socket.socket) -> None:
-    pid = os.fork()
-    if pid:
+    server = os.getpid()
+    if os.fork():
         return
     try:
         control.close()
         plan = leader.receive_plan(channel)
-        leader.Leader(plan, channel, leader.fork).lead()
+        leader.Leader(plan, channel, leader.fork, parent=server).lead()
     except EOFError:
         pass
     finally:
