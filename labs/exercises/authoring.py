@@ -1,4 +1,4 @@
-"""What an author is told: stubs say that they are unwritten, faded code fails, solutions pass, broken code fails as planned."""
+"""What an author is told: stubs are unwritten, faded code fails, solutions pass, broken code fails as planned."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from translations.wording import ROOT, messages
 
 OF_RUNS = frozenset({"raised", "died", "hung", "mismatch"})
 """Failures that the runner finds; an exercise may add a text of its own for them."""
-TIMEOUT = 10.0
+PATIENCE = 6.0
 
 
 def complaints(id: str) -> Iterator[str]:
@@ -61,7 +61,7 @@ def runs(own: Exercise) -> Iterator[str]:
     """What becomes of the four versions when they are checked."""
     expected = {"stub": "file/unwritten", "solution": None, "broken": own.broken}
     for version in VERSIONS:
-        verdict = check(own.id, own.folder / f"{version}.py", timeout=TIMEOUT)
+        verdict = check(own.id, own.folder / f"{version}.py", patience=PATIENCE)
         if version == "faded":
             if verdict.passed or verdict.failed_at == "file/unwritten":
                 yield f"{own.id}: the faded code must fail at one of its gaps; it is {verdict.failed_at or 'right'}."
@@ -93,7 +93,7 @@ def ids_of_failures(path: Path) -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """`python -m labs.exercises check [ID ...]`: 0 where every exercise holds, 1 where one does not, 2 for wrong use."""
+    """`python -m labs.exercises check [ID ...]`: 0 where all exercises hold, 1 where one does not, 2 for wrong use."""
     if not arguments or arguments[0] != "check":
         print("Use: python -m labs.exercises check [EXERCISE ...]")
         return 2
@@ -110,7 +110,7 @@ def main(arguments: list[str]) -> int:
             print(sentence, flush=True)
         if not found:
             print(
-                f"{id}: the stub is unwritten, the faded code fails, the solution passes, the broken one fails as planned.",
+                f"{id}: stub unwritten, faded code fails, solution passes, broken code fails as planned.",
                 flush=True,
             )
     shut_down()

@@ -54,7 +54,13 @@ class Verdict:
 
 
 def check(
-    id: str, source: str | Path, language: Language | str = SOURCE, *, seed: int = 0, timeout: float = TIMEOUT
+    id: str,
+    source: str | Path,
+    language: Language | str = SOURCE,
+    *,
+    seed: int = 0,
+    timeout: float = TIMEOUT,
+    patience: float = PATIENCE,
 ) -> Verdict:
     """The verdict on a source text, or on the file at a Path.
 
@@ -72,10 +78,10 @@ def check(
     with tempfile.TemporaryDirectory(prefix="shardwise-check-", ignore_cleanup_errors=True) as folder:
         file = Path(folder) / f"{id}.py"
         file.write_text(python, encoding="utf-8", errors="surrogateescape")
-        return _run(own, text, file, seed, timeout)
+        return _run(own, text, file, seed, timeout, patience)
 
 
-def _run(own: Exercise, text: Translator, file: Path, seed: int, timeout: float) -> Verdict:
+def _run(own: Exercise, text: Translator, file: Path, seed: int, timeout: float, patience: float) -> Verdict:
     module = cast("Check", importlib.import_module(f"labs.exercises.{own.folder.name}.check"))
     remarks: list[Failure] = []
     printed = ""
@@ -86,11 +92,11 @@ def _run(own: Exercise, text: Translator, file: Path, seed: int, timeout: float)
                 ranks=case.ranks,
                 arguments=[own.id, str(file), str(number), str(seed)],
                 timeout=timeout,
-                patience=min(PATIENCE, timeout),
+                patience=patience,
             )
         except RankFailed as error:
             printed = printed or _printed(error.outputs)
-            failure, said = _not_ended(own, text, case, error, file)
+            failure, said = _not_ended(own, text, case, error, file, timeout)
             return _verdict(own, text, failure, said, case, printed)
         printed = printed or _printed([each.output for each in ended.ranks])
         results = _results(ended)
@@ -188,7 +194,9 @@ def _verdict(
 # --- runs that did not end
 
 
-def _not_ended(own: Exercise, text: Translator, case: Case, error: RankFailed, file: Path) -> tuple[Failure, str]:
+def _not_ended(
+    own: Exercise, text: Translator, case: Case, error: RankFailed, file: Path, timeout: float
+) -> tuple[Failure, str]:
     """What a run that failed means for the student. The runner's own message names the rank already."""
     group = case.group or next(iter(own.points))
     if found := _found(error.full_traceback):
@@ -205,7 +213,7 @@ def _not_ended(own: Exercise, text: Translator, case: Case, error: RankFailed, f
         else:
             said = text("labs.check-raised-after", error=last)
     elif error.kind == "hung" and not error.operation:
-        said = text("labs.check-loop", seconds=round(TIMEOUT))
+        said = text("labs.check-loop", seconds=round(timeout))
     else:
         said = error.message(text)
     paragraphs = [said]

@@ -82,7 +82,8 @@ class Check(Protocol):
     """An exercise's `check.py`.
 
     work      in a rank: calls the student's code and gives what came out
-    compare   in the parent: what is wrong, in the order in which it is told; the first is told
+    compare   in the parent: what is wrong; the first of the first group of points is told, so a later step's faults,
+              which follow from an earlier one's, are left out
     remarks   in the parent, when nothing is wrong: what could be better, worth no points
     """
 

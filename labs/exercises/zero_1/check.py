@@ -67,12 +67,14 @@ def watch(unit: Unit, key: str, tensors: dict[str, Tensor]) -> list[str]:
 def compare(case: Case, seed: int, results: Sequence[Result]) -> Iterator[Failure]:
     twin = small.twin(seed=seed, ranks=case.ranks, count=1, steps=STEPS)
     for step, truth in enumerate(twin):
+        found: list[Failure] = []
         for result in results:
             for piece in range(len(truth.mean)):
-                yield from updated(case, step, truth, result, piece)
-        for result in results:
-            for piece in range(len(truth.mean)):
-                yield from gathered(case, step, truth, result, piece)
+                found += updated(case, step, truth, result, piece)
+                found += gathered(case, step, truth, result, piece)
+        yield from found
+        if found:
+            return
 
 
 def updated(case: Case, step: int, truth: small.Step, result: Result, piece: int) -> Iterator[Failure]:

@@ -77,21 +77,28 @@ def leave(unit: Unit, key: str, tensors: dict[str, Tensor], kept: list[str]) -> 
 def compare(case: Case, seed: int, results: Sequence[Result]) -> Iterator[Failure]:
     twin = small.twin(seed=seed, ranks=case.ranks, count=case.micro_batches, steps=STEPS, skipping=case.skipping)
     for step, truth in enumerate(twin):
+        for number in range(case.micro_batches):
+            found: list[Failure] = []
+            for result in results:
+                for piece in range(len(truth.mean)):
+                    found += held(case, step, number, truth, result, piece)
+            yield from found
+            if found:
+                return
         for result in results:
-            for piece in range(len(truth.mean)):
-                for number in range(case.micro_batches):
-                    yield from held(case, step, number, truth, result, piece)
-        for result in results:
-            for piece, after in enumerate(truth.after):
-                whole = result.tensors.get(f"whole-{step}-{piece}")
-                told = {"unit": piece, "step": step + 1, "ranks": case.ranks}
-                failure = misshapen(whole, after, group="gradients", rank=result.rank, **told)
-                if failure is None and whole is not None:
-                    failure = different(
-                        whole, after, {"unchanged": truth.before[piece]}, group="gradients", rank=result.rank, **told
-                    )
-                if failure:
-                    yield failure
+            yield from stepped(case, step, truth, result)
+
+
+def stepped(case: Case, step: int, truth: small.Step, result: Result) -> Iterator[Failure]:
+    """The parameters after the update that is made from the kept gradients."""
+    for piece, (before, after) in enumerate(zip(truth.before, truth.after, strict=True)):
+        told: dict[str, Any] = {"unit": piece, "step": step + 1, "ranks": case.ranks}
+        whole = result.tensors.get(f"whole-{step}-{piece}")
+        failure = misshapen(whole, after, group="gradients", rank=result.rank, **told)
+        if failure is None and whole is not None:
+            failure = different(whole, after, {"unchanged": before}, group="gradients", rank=result.rank, **told)
+        if failure:
+            yield failure
 
 
 def held(case: Case, step: int, number: int, truth: small.Step, result: Result, piece: int) -> Iterator[Failure]:

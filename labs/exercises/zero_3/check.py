@@ -117,9 +117,13 @@ def work(student: Student, case: Case, seed: int, group: dist.ProcessGroup) -> W
 def compare(case: Case, seed: int, results: Sequence[Result]) -> Iterator[Failure]:
     twin = small.twin(seed=seed, ranks=case.ranks, count=case.micro_batches, steps=STEPS)
     for step, truth in enumerate(twin):
+        found: list[Failure] = []
         for result in results:
             for piece in range(len(truth.mean)):
-                yield from compare_piece(case, step, truth, result, piece)
+                found += compare_piece(case, step, truth, result, piece)
+        yield from found
+        if found:
+            return
 
 
 def compare_piece(case: Case, step: int, truth: small.Step, result: Result, piece: int) -> Iterator[Failure]:
