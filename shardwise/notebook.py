@@ -114,8 +114,7 @@ def _prepare_shell() -> None:
         shell.register_magic_function(_ranks, magic_kind="cell", magic_name="ranks")
 
 
-def _course_error(_shell: Any, _kind: type, error: CourseError, _trace: Any, tb_offset: Any = None) -> None:  # noqa:
-ARG001
+def _course_error(_shell: Any, _kind: type, error: CourseError, _trace: Any, **_options: Any) -> None:
     """IPython's handler of our own errors: the learner's language and no traceback; the cell still counts as failed."""
     _tell(error.in_language(_lesson.text), mood="bad")
 
