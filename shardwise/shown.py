@@ -65,6 +65,7 @@ def diagnosis(exercise: Exercise) -> tuple[Part, ...]:
             choices=tuple(Choice(key=each.key, text=each.text, feedback=each.feedback) for each in part.options),
         )
         for key, part in (("rank", asked.rank), ("operation", asked.operation), ("rule", asked.rule))
+        if part is not None
     )
 
 

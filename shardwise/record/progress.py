@@ -94,7 +94,7 @@ def _shares(session: Session, *, unit: str, tries: tuple[str, ...]) -> dict[str,
         .order_by(Answer.made)
     )
     credits: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    for attempt, objective, item, credit in session.execute(query).tuples():
+    for attempt, objective, item, credit in session.execute(query):
         if attempt is not None and objective is not None:
             credits[attempt, objective].setdefault(item, credit)
     shares: dict[str, dict[str, float]] = {each: {} for each in tries}
