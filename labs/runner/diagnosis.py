@@ -132,7 +132,7 @@ class _Diagnosis:
                 traceback=self._stack(absent[0]),
                 waiting=self._who_waits(),
                 seconds=seconds or round(self.plan.patience),
-                line=self._line(absent[0]),
+                line=self._line(absent[0]) or CourseError("labs.no-line"),
             )
         operations = Counter(self.over.places[rank].operation for rank in self.ranks)
         odd = min(self.ranks, key=lambda rank: (operations[self.over.places[rank].operation], rank))
@@ -152,7 +152,7 @@ class _Diagnosis:
             slowest,
             traceback=self._stack(slowest),
             timeout=f"{self.plan.timeout:g}",
-            line=self._line(slowest),
+            line=self._line(slowest) or CourseError("labs.no-line"),
         )
 
     def _mismatch(self, found: Mismatch) -> RankFailed:
