@@ -650,15 +650,23 @@ def build_of(asked: str, *, installed: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("command", choices=sorted(COMMANDS), nargs="?", default="learn")
-    parser.add_argument("--lang", default=os.environ.get("COURSE_LANG") or None, help="en, nl, ar, ...; or COURSE_LANG")
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("command", nargs="?", default="")
+    parser.add_argument("--lang", default=os.environ.get("COURSE_LANG") or None)
+    parser.add_argument("-h", "--help", action="store_true")
     parsed, rest = parser.parse_known_args(arguments)
     words = Words(asked=parsed.lang, environ=os.environ)
     try:
         refused = refusal(sys.version_info[:3], os.name)
         if refused:
             raise refused
+        if parsed.help and parsed.command in ("learn", "doctor"):
+            rest.append("--help")
+        elif parsed.help or not parsed.command:
+            print(words("start-help"))
+            return 0 if parsed.help else 2
+        if parsed.command not in COMMANDS:
+            raise Problem("start-unknown-command", command=parsed.command)
         environment = Environment(root=ROOT, words=words, out=sys.stdout)
         environment.build = build_of(os.environ.get("TORCH", ""), installed=environment.found().get("torch", ""))
         asked = [each for each in rest if each != "--"]
