@@ -34,6 +34,7 @@ __all__ = [
     "compare",
     "diagnose",
     "difference",
+    "explore",
     "figure",
     "formula",
     "hint",
@@ -260,6 +261,13 @@ def table(
 ) -> None:
     """Computed values in a table. `units` says per column how: "B" as bytes, "%" as a share, else as is."""
     _show(pages.table(rows, header=header, units=units, caption=caption, language=_lesson.language))
+
+
+def explore(**sizes: Any) -> None:
+    """Sliders over parameters and ranks, and the model states of every stage, drawn as they move."""
+    from lessons.controls import MemoryControl
+
+    _display(MemoryControl(language=_lesson.language, **sizes))
 
 
 def words() -> None:
