@@ -656,6 +656,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-h", "--help", action="store_true")
     parsed, rest = parser.parse_known_args(arguments)
     words = Words(asked=parsed.lang, environ=os.environ)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
     try:
         refused = refusal(sys.version_info[:3], os.name)
         if refused:
