@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import re
@@ -9,7 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from labs.exercises import reading
 from labs.exercises.content import Exercise, exercise
@@ -97,7 +98,7 @@ def _run(own: Exercise, text: Translator, file: Path, seed: int, timeout: float,
         except RankFailed as error:
             printed = printed or _printed(error.outputs)
             failure, said = _not_ended(own, text, case, error, file, timeout)
-            return _verdict(own, text, failure, said, case, printed)
+            return _verdict(own, text, failure, said, case, printed, told_by_rank=True)
         printed = printed or _printed([each.output for each in ended.ranks])
         results = _results(ended)
         missing = next((r.rank for r in results if r.value is None), None)
@@ -172,9 +173,16 @@ def _verdict(
     printed: str,
     *,
     every: bool = False,
+    told_by_rank: bool = False,
 ) -> Verdict:
-    """The verdict on a file that fails. `every`: the other ranks fail in the same way."""
-    points = sum(list(own.points.values())[: max(0, _place(own, failure.group))])
+    """The verdict on a file that fails. `every`: the other ranks fail in the same way.
+
+    What a rank tells may be forged, so it earns nothing: then only earlier cases count.
+    """
+    group = failure.group
+    if told_by_rank:
+        group = case.group if case and case.group else ""
+    points = sum(list(own.points.values())[: max(0, _place(own, group))])
     lines = [said]
     if failure.rank is not None and failure.id not in NAMED and case is not None and case.communicates:
         where = "labs.check-at-every-rank" if every else "labs.check-at-rank"
@@ -199,11 +207,10 @@ def _not_ended(
 ) -> tuple[Failure, str]:
     """What a run that failed means for the student. The runner's own message names the rank already."""
     group = case.group or next(iter(own.points))
-    if found := _found(error.full_traceback):
-        failure = Failure(group=str(found["group"]), id=str(found["id"]), rank=error.rank, values=found["values"])
-        if failure.group != "file":
-            failure = _counted(failure, case, own)
-        return failure, _say(own, text, failure)
+    if found := _found(error.full_traceback, rank=error.rank):
+        with contextlib.suppress(KeyError):
+            said = _say(own, text, found)
+            return (found if found.group == "file" else _counted(found, case, own)), said
     frames, last = _frames(error.full_traceback, file)
     if error.kind == "raised":
         if last.startswith("NotImplementedError"):
@@ -217,23 +224,23 @@ def _not_ended(
     else:
         said = error.message(text)
     paragraphs = [said]
-    if error.kind != "raised" and error.rank_traceback:
+    if error.kind in ("hung", "mismatch") and error.rank_traceback.startswith("rank "):
         paragraphs.append(error.rank_traceback.replace(str(file), file.name).rstrip())
-    elif frames:
+    elif frames and frames[-1].code:
         paragraphs.append(f"    {frames[-1].line}: {frames[-1].code}")
     if error.kind in own.failures:
         paragraphs.append(own.failures[error.kind])
     return Failure(group=group, id=error.kind, rank=error.rank), "\n\n".join(paragraphs)
 
 
-def _found(told: str) -> dict[str, Any] | None:
-    """The Failure that a rank raised, out of its traceback."""
+def _found(told: str, *, rank: int) -> Failure | None:
+    """The Failure that a rank raised, out of its traceback. It may be the student's own making."""
     match = re.search(r"^labs\.exercises\.trial\.Found: (\{.*\})", told, re.MULTILINE)
     try:
-        found = json.loads(match[1]) if match else None
-    except ValueError:
+        found = json.loads(match[1]) if match else {}
+        return Failure(group=str(found["group"]), id=str(found["id"]), rank=rank, values=dict(found["values"]))
+    except (ValueError, LookupError, TypeError):
         return None
-    return found if isinstance(found, dict) and {"group", "id", "values"} <= found.keys() else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
