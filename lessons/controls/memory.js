@@ -57,7 +57,7 @@ function render({ model, el }) {
     fields.append(line);
     return value;
   };
-  const parameters = slider("parameters", 0.01, (value) => Math.round(Number(value.toPrecision(3))));
+  const parameters = slider("parameters", 0.005, (value) => Math.round(Number(value.toPrecision(3))));
   const ranks = slider("ranks", 0.001, Math.round);
   const select = element("select", { dir: "ltr" });
   for (const name of Object.keys(costs)) select.append(element("option", { value: name }, name));
