@@ -219,10 +219,10 @@ def _not_ended(
             said = text("labs.check-raised", line=frames[-1].line, function=frames[-1].function, error=last)
         else:
             said = text("labs.check-raised-after", error=last)
-    elif error.kind == "hung" and not error.operation:
+    elif error.id == "labs.run-too-long":
         said = text("labs.check-loop", seconds=round(timeout))
     else:
-        said = error.message(text)
+        said = error.message(text).replace(str(file), file.name)
     paragraphs = [said]
     if error.kind in ("hung", "mismatch") and error.rank_traceback.startswith("rank "):
         paragraphs.append(error.rank_traceback.replace(str(file), file.name).rstrip())
