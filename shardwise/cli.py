@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from typer import Argument, Context, Option
 
-from translations import CourseError, Language, Translator, preferred, translator
+from translations import CourseError, Language, Translator, languages, preferred, translator
 
 if TYPE_CHECKING:
     from shardwise.record import Record
@@ -54,6 +54,9 @@ for group in (lab, certificate, record):
     app.add_typer(group)
 
 
+@record.callback()
+@certificate.callback()
+@lab.callback()
 @app.callback()
 def everywhere(_lang: Lang = None) -> None:
     """Only declares the option; `main` has read it already."""
@@ -437,13 +440,14 @@ def _in_words(command: Any, text: Translator) -> None:
     rich_utils.COMMANDS_PANEL_TITLE = text("shardwise.cli-commands")
     rich_utils.DEFAULT_STRING = text("shardwise.cli-default")
     rich_utils.REQUIRED_LONG_STRING = text("shardwise.cli-required")
+    named = {"languages": ", ".join(each.code for each in languages() if each.released)}
     waiting = [command]
     while waiting:
         each = waiting.pop()
-        each.help = text(f"shardwise.{each.help}")
+        each.help = text(f"shardwise.{each.help}", **named)
         each.get_help_option(Context(each)).help = text("shardwise.cli-help")
         for parameter in each.params:
-            parameter.help = text(f"shardwise.{parameter.help}")
+            parameter.help = text(f"shardwise.{parameter.help}", **named)
         waiting += getattr(each, "commands", {}).values()
 
 

@@ -130,7 +130,7 @@ def _lines(text: str) -> list[str]:
     from pygments.lexers import PythonLexer  # type: ignore[import-untyped]
 
     formatter = HtmlFormatter(nowrap=True)
-    return str(highlight(text, PythonLexer(stripnl=False, ensurenl=False), formatter)).split("\n")
+    return str(highlight(text, PythonLexer(stripnl=False, ensurenl=False), formatter)).removesuffix("\n").split("\n")
 
 
 def difference(before: str, after: str, *, name: str, text: Translator, around: int = 4) -> str:

@@ -20,4 +20,5 @@ def learner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def record(learner: Path) -> Record:
+    assert not learner.exists()
     return Record.open()
