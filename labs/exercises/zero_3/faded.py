@@ -21,6 +21,7 @@ class ShardedPiece:
     def after_forward(self) -> None:
         """The bytes of whole go."""
         # Gap 2. Which rule does the missing line keep? After it, this rank holds 1/N of the piece again.
+
         # A parameter without values has no shape to be misled by: using it now is an error, not rubbish.
         for p in self.unit.parameters:
             p.data = self.unit.shard.new_empty(0)
