@@ -168,6 +168,7 @@ class Environment:
         self.stamp = self.folder / "shardwise-stamp.json"
         self.log = self.folder / "shardwise-install.log"
         self.counts = False
+        self.claim = -1
 
     def say(self, id: str, **values: object) -> None:
         self.out.write(self.words(id, **values) + "\n")
@@ -217,19 +218,19 @@ class Environment:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """One installation at a time in this folder."""
+        """One installation at a time in this folder. A pip whose start was killed keeps the claim until it ends too."""
         import fcntl  # not on Windows, where the course is refused before it comes here
 
-        descriptor = os.open(str(self.root), os.O_RDONLY)
+        self.claim = os.open(str(self.root), os.O_RDONLY)
         try:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(self.claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 self.say("start-waiting")
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                fcntl.flock(self.claim, fcntl.LOCK_EX)
             yield
         finally:
-            os.close(descriptor)
+            os.close(self.claim)
 
     # --- installing
 
@@ -375,7 +376,7 @@ class Environment:
             "errors": "replace",
         }
         with self.log.open("a", encoding="utf-8") as log:
-            pip = subprocess.Popen(command, env=environ, cwd=str(self.root), **streams)
+            pip = subprocess.Popen(command, env=environ, cwd=str(self.root), pass_fds=(self.claim,), **streams)
             with pip:
                 try:
                     for line in pip.stdout or ():
@@ -428,8 +429,8 @@ class Environment:
 
 
 BROKEN = """
-import importlib.metadata, json
-broken = []
+import importlib.metadata, json, pathlib, sysconfig
+broken = [["", str(each)] for each in pathlib.Path(sysconfig.get_path("purelib")).glob("~*")]
 for each in importlib.metadata.distributions():
     try:
         name, files = each.metadata["Name"], each.files

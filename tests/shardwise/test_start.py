@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -48,6 +49,11 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 """
 NEEDS_LIBRARY = "import pathlib\nif not pathlib.Path(__file__).with_name('cuda_library.py').exists():\n    "
 NEEDS_LIBRARY += "raise ImportError('libcudart.so.13: cannot open shared object file')\n"
+
+ENSURE = (
+    "import sys, pathlib, start; words = start.Words(asked='en', environ={});"
+    "start.Environment(root=pathlib.Path(sys.argv[1]), words=words, out=sys.stdout).ensure(['requirements.lock'])"
+)
 
 
 class Course:
@@ -189,6 +195,26 @@ def test_an_interrupted_installation_is_repaired(course: Course, lost: str) -> N
     assert (site / "pear-1.0.dist-info" / "RECORD").exists()
 
 
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=[pytest.mark.soak, pytest.mark.timeout(900)])])
+def test_a_start_can_be_killed_at_any_moment(course: Course, kills: int) -> None:
+    chance = random.Random(kills)
+    plums = {each: course.wheel("plum", each, {"plum.py": f"x = '{each}'\n"}) for each in ("2.0", "3.0")}
+    for kill in range(kills):
+        version = ("2.0", "3.0")[kill % 2]
+        course.packages["plum"] = plums[version]
+        course.lock(version=version)
+        begun = subprocess.Popen([sys.executable, "-c", ENSURE, str(course.root)], cwd=ROOT, stdout=subprocess.DEVNULL)
+        time.sleep(chance.uniform(0.3, 3))
+        begun.kill()
+        begun.wait()
+    environment, _ = course.start()
+    environment.ensure(["requirements.lock"])
+    code = "import apple, pear, plum, torch; print(plum.x)"
+    shown = subprocess.run([environment.python, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout == f"{version}\n"
+    assert environment.found() == environment.wanted(["requirements.lock"])
+
+
 @pytest.mark.parametrize("text", ["{", "[]", ""])
 def test_a_stamp_that_is_no_stamp_counts_as_none(course: Course, text: str) -> None:
     environment, _ = course.start()
@@ -283,12 +309,8 @@ def test_two_starts_at_once_install_once(course: Course) -> None:
     stamp = json.loads(environment.stamp.read_text())
     del stamp["course"]
     environment.stamp.write_text(json.dumps(stamp))
-    code = (
-        "import sys, pathlib, start; words = start.Words(asked='en', environ={});"
-        "start.Environment(root=pathlib.Path(sys.argv[1]), words=words, out=sys.stdout).ensure(['requirements.lock'])"
-    )
     starts = [
-        subprocess.Popen([sys.executable, "-c", code, str(course.root)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen([sys.executable, "-c", ENSURE, str(course.root)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
     said = [each.communicate(timeout=60)[0] for each in starts]
