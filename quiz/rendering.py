@@ -49,7 +49,8 @@ def inline(text: str) -> str:
     for mark in _MARKS.finditer(text):
         pieces.append(markup.escape(text[end : mark.start()]))
         if mark[1] is not None:
-            pieces.append(f'<code dir="ltr">{markup.escape(mark[1])}</code>')
+            code = mark[1].replace(formats.ISOLATE, "").replace(formats.POP, "")  # so that copying it gives code
+            pieces.append(f'<code dir="ltr">{markup.escape(code)}</code>')
         else:
             pieces.append(f'<bdi class="formula" dir="ltr">{_formula(mark[2])}</bdi>')
         end = mark.end()
