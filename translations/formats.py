@@ -21,9 +21,13 @@ _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _RIGHT_TO_LEFT = ("R", "AL")
 _ATOM = r"[-−]?[A-Za-z0-9_\u00C0-\u024F\u0370-\u03FF]+%?"
 _JOINT = r"(?:[ \u00A0\u202F]|[.,:/+&'’@#–-]|[ \u00A0\u202F]?[+×÷=≈≤≥<>^·/−][ \u00A0\u202F]?)"
+_NOT_RIGHT_TO_LEFT = r"[^\u0590-\u08FF\u2066-\u2069\n]"
+# A work as it is cited, from the first initial on: "S. Rajbhandari, J. Rasley: *ZeRO: Memory Optimizations*, SC20".
+_CITED = rf"(?<![\w.])(?:[A-Z]\. ?)+[A-Z][a-z]{_NOT_RIGHT_TO_LEFT}*[A-Za-z0-9*]"
+_EMPHASISED = r"(?<=\*)[A-Za-z][^*\u0590-\u08FF\u2066-\u2069\n]*(?=\*)"
 _RUN = re.compile(
     r"(?P<kept>\$\$.+?\$\$|\$(?=\S)[^$\n]+?\$|\]\([^)]*\)|https?://\S+|</?[A-Za-z!][^>]*>|\{[^{}]*\})"
-    rf"|`+[^`]+`+|(?<![\w]){_ATOM}(?:{_JOINT}{_ATOM})*"
+    rf"|`+[^`]+`+|{_CITED}|{_EMPHASISED}|(?<![\w]){_ATOM}(?:{_JOINT}{_ATOM})*"
 )
 
 

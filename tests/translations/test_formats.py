@@ -70,6 +70,9 @@ def test_any_digits_are_read() -> None:
         ("قيمة {bytes} لكل رتبة", "قيمة {bytes} لكل رتبة"),
         ("الناتج -5 أو 3 × 4", "الناتج [-5] أو [3 × 4]"),
         ("only English", "[only English]"),
+        ("اقرأ S. Rao, J. Ba: *ZeRO: Memory*, SC20. القسم 3", "اقرأ [S. Rao, J. Ba: *ZeRO: Memory*, SC20]. القسم 3"),
+        ("كتبه D. P. Kingma وآخرون: *Adam: A Method*, SC21", "كتبه [D. P. Kingma] وآخرون: *[Adam: A Method]*, [SC21]"),
+        ("مع ZeRO-1. FSDP أبعد", "مع [ZeRO-1]. [FSDP] أبعد"),
     ],
 )
 def test_latin_runs_are_isolated_in_a_right_to_left_sentence(text: str, isolated: str) -> None:
