@@ -96,7 +96,7 @@ class _Grader:
     def explained(self, parts: Sequence[str], *, correct: bool) -> str:
         """The sentences on this answer, then what is true; after a wrong one, where to look."""
         general = self.say("feedback", self.item.feedback)
-        look = [] if correct else [self.text("quiz.look-again", lesson=self.item.look or self.item.unit)]
+        look = [] if correct else [self.text("quiz.look-again", lesson=self.item.unit)]
         return "\n\n".join([*dict.fromkeys(part for part in [*parts, general] if part), *look])
 
     def one(self, answer: Answer) -> Graded:

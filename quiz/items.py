@@ -118,7 +118,6 @@ class Item:
     feedback: str
     line: int
     code: str = ""
-    look: str | None = None
     fixed: bool = False
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     let: Mapping[str, Value] = field(default_factory=dict)

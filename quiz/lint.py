@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from quiz.items import (
 )
 from quiz.items import units as bank_units
 from quiz.policy import policy
-from quiz.rendering import PLACEHOLDER, fill, plain
+from quiz.rendering import PLACEHOLDER, plain
 from quiz.session import question
 from quiz.variants import Variant, variant
 from translations import CourseError, Language, languages
@@ -335,14 +335,6 @@ def texts(item: Item) -> Iterator[tuple[str, str]]:
     for name, steps in (("steps", item.steps), ("answers", item.answers)):
         for step in steps:
             yield f"{name}.{step.key}.text", step.text
-
-
-def filled(item: Item, made: Variant, language: Language) -> Mapping[str, str]:
-    """Every text of a variant as a reader of the language sees it."""
-    return {
-        context: fill(item.say(context, english, language), made.values, item.show, language)
-        for context, english in texts(item)
-    }
 
 
 def _misconceptions_of(item: Item) -> Iterator[str]:

@@ -37,7 +37,7 @@ function render({ model, el }) {
   const foot = element("div");
   // The form and its live region stay; only what is in them changes, so that screen readers hear every change.
   const form = element("form", { novalidate: true }, body, status, foot);
-  const root = element("div", { class: "quiz" }, form);
+  const root = element("div", { class: "quiz", "data-lm-suppress-shortcuts": "true" }, form);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const state = model.get("state");

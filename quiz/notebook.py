@@ -73,6 +73,10 @@ class Quiz(anywidget.AnyWidget):
         self.on_msg(self._received)
         self._show()
 
+    def __repr__(self) -> str:
+        """What a notebook shows where the widget cannot run."""
+        return translator(self.session.language)("quiz.not-running", count=self.session.total)
+
     @classmethod
     def of(
         cls,
