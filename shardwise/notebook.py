@@ -312,9 +312,18 @@ def quiz() -> None:
 def _ask(
     session: Session, *, again: Callable[[], Session] | None = None, ending: Callable[[Result], str] | None = None
 ) -> None:
+    """Shows the questions; beside the widget, its result stays in the notebook as an ordinary output."""
     from quiz.notebook import Quiz
 
-    _display(Quiz.of(session, again=again, ending=ending))
+    asked = Quiz.of(session, again=again, ending=ending)
+    _display(asked)
+    place = _place("")
+
+    def keep(state: dict[str, Any]) -> None:
+        if state["phase"] == "result":
+            place.update(_page(shown.result(state)))
+
+    asked.observe(lambda change: keep(change["new"]), "state")
 
 
 # --- exercises

@@ -69,12 +69,30 @@ def diagnosis(exercise: Exercise) -> tuple[Part, ...]:
     )
 
 
+def result(state: dict[str, Any]) -> str:
+    """How a quiz ended, from the state of its widget: what stays when the widget is gone."""
+    heads = "".join(
+        f'<th scope="col">{escape(state["labels"][each])}</th>'
+        for each in ("objective-column", "share-column", "result-column")
+    )
+    rows = "".join(
+        f'<tr><th scope="row">{each["html"]}</th><td>{pages.ltr(each["share"])}</td>'
+        f"<td>{escape(each['word'])}</td></tr>"
+        for each in state["profile"]
+    )
+    title = f"<caption>{escape(state['labels']['profile'])}</caption>"
+    table = f"<table>{title}<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
+    notes = "".join(f"<p>{note}</p>" for note in state["notes"])
+    return f'<div class="kept">{state["ending"]}{table}{notes}</div>'
+
+
 def certificate(files: Files, text: Translator) -> str:
     """The badge and the files, as links where the notebook's folder can reach them."""
     links = "".join(f"<li>{_link(path, text)}</li>" for path in files.paths)
     said = text("shardwise.certificate-says")
+    badge = files.badge[files.badge.index("<svg") :]  # a page has no place for an XML declaration
     return (
-        f'<div class="badge">{files.badge}</div><p>{escape(said)}</p>'
+        f'<div class="badge">{badge}</div><p>{escape(said)}</p>'
         f"<p>{escape(text('shardwise.certificate-files'))}</p><ul>{links}</ul>"
     )
 
