@@ -219,7 +219,8 @@ class _Asked:
             leader.channel.sendall(self._plan.to_json().encode() + b"\n")
             if not self._pass_events(leader):
                 leader.channel.shutdown(socket.SHUT_WR)
-                leader.channel.settimeout(_END_LIMIT)
+                # One that has not begun yet will see that it need not.
+                leader.channel.settimeout(_END_LIMIT if leader.has_begun else 1.0)
                 with contextlib.suppress(OSError):
                     while leader.channel.recv(65536):
                         pass
@@ -227,18 +228,17 @@ class _Asked:
     def _pass_events(self, leader: _Leader) -> bool:
         """Put the leader's events into the queue to the last. False where the run was cancelled before."""
         unread = b""
-        started = False
         begun = time.monotonic()
         while True:
             ready = processes.readable([leader.channel, self._woken], 1.0)
             if self._cancelled.is_set():
                 return False
-            if not started and time.monotonic() - begun > _START_LIMIT:
+            if not leader.has_begun and time.monotonic() - begun > _START_LIMIT:
                 raise TimeoutError(leader.complaint())
             if leader.channel not in ready:
                 continue
             data = leader.channel.recv(1 << 20)
-            if not data and started:
+            if not data and leader.has_begun:
                 self._events.put({"event": "lost"})
                 return True
             if not data:
@@ -246,7 +246,7 @@ class _Asked:
             *whole, unread = (unread + data).split(b"\n")
             for each in whole:
                 event = json.loads(each)
-                started = True
+                leader.has_begun = True
                 if event["event"] in ("over", "failed"):
                     # Its last word; the channel closes when it has ended, and every rank before it.
                     with contextlib.suppress(OSError):
@@ -263,6 +263,7 @@ class _Leader:
 
     channel: socket.socket
     log: Path
+    has_begun: bool = False
     process: subprocess.Popen[bytes] | None = None
 
     def complaint(self) -> str:

@@ -110,6 +110,9 @@ class Leader:
 
     def lead(self) -> None:
         try:
+            if not self._is_wanted():
+                self._asker_gone = True
+                return
             self._begin()
             why = self._watch()
             self._finish(why)
@@ -120,11 +123,14 @@ class Leader:
         finally:
             self._give_up()
 
+    def _is_wanted(self) -> bool:
+        return processes.is_there(self._parent, self._channel)
+
     def _give_up(self) -> None:
         """Leave no rank, and no folder that nobody would remove."""
         self._end_ranks()
         processes.end_children(within=2.0)
-        if (self._asker_gone or os.getppid() != self._parent) and self._plan.temporary:
+        if (self._asker_gone or not self._is_wanted()) and self._plan.temporary:
             shutil.rmtree(self._plan.folder, ignore_errors=True)
 
     def _begin(self) -> None:
@@ -154,7 +160,7 @@ class Leader:
             self._ranks.append(_Rank(number=number, pid=pid, output=read))
             self._selector.register(read, selectors.EVENT_READ, number)
         self._tell({"event": "started", "pids": [each.pid for each in self._ranks]})
-        with processes.only_with(self._parent, then=self._give_up):
+        with processes.only_while(self._is_wanted, otherwise=self._give_up):
             self._store = _store(listener, port)
         self._hearts = heartbeat.Hearts(self._plan.path, self._plan.ranks)
 

@@ -54,12 +54,12 @@ def die_at_end(lifeline: int) -> None:
 
 
 @contextlib.contextmanager
-def only_with(parent: int, *, then: Callable[[], None]) -> Iterator[None]:
-    """While the block runs, which may take long and look at nothing: once the parent is gone, do ``then`` and end."""
+def only_while(wanted: Callable[[], bool], *, otherwise: Callable[[], None]) -> Iterator[None]:
+    """Around something that may take long and looks at nothing: once it is no longer wanted, clean up and end."""
 
     def look(_signal: int, _frame: object) -> None:
-        if os.getppid() != parent:
-            then()
+        if not wanted():
+            otherwise()
             os._exit(1)
 
     before = signal.signal(signal.SIGALRM, look)
@@ -69,6 +69,16 @@ def only_with(parent: int, *, then: Callable[[], None]) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def is_there(parent: int, channel: socket.socket) -> bool:
+    """Whether the process that started this one lives, and holds the other end of the channel."""
+    try:
+        return os.getppid() == parent and channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
 
 
 def adopt_orphans() -> None:

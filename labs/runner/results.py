@@ -141,7 +141,7 @@ def _remove(path: Path, maker: int) -> None:
 def make_folder(given: Path | None) -> Folder:
     """The folder of a new run: a temporary one, or the given one without what an earlier run left in it."""
     if given is None:
-        return Folder(Path(tempfile.mkdtemp(prefix="shardwise-run-")), temporary=True)
+        return Folder(Path(tempfile.mkdtemp(prefix=f"shardwise-run-{os.getpid()}-")), temporary=True)
     given.mkdir(parents=True, exist_ok=True)
     for left in [*given.glob("rank-*.*"), given / "heartbeat"]:
         left.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 """The fork server: imports torch once, then copies itself for each run, which takes milliseconds.
 
-``python -m labs.runner.server PARENT CONTROL FOLDER``. It only imports; a tensor operation would start threads, and a copy of
-a process with threads may hang. Each message on the socket CONTROL brings the channel of one run, which a copy then
-leads. When the socket closes or the process that started the server is gone, it ends, and FOLDER with it.
+``python -m labs.runner.server PARENT CONTROL FOLDER``. It only imports; a tensor operation would start threads, and a
+copy of a process with threads may hang. Each message on the socket CONTROL brings the channel of one run, which a copy
+then leads. When the socket closes or the process PARENT is gone, it ends, and FOLDER with it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def main() -> NoReturn:
     parent, control, folder = int(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])), sys.argv[3]
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN if each == signal.SIGINT else signal.SIG_DFL)
-    with processes.only_with(parent, then=lambda: shutil.rmtree(folder, ignore_errors=True)):
+    with processes.only_while(
+        lambda: processes.is_there(parent, control), otherwise=lambda: shutil.rmtree(folder, ignore_errors=True)
+    ):
         _import()
     gc.collect()
     gc.freeze()

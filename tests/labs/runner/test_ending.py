@@ -55,6 +55,25 @@ def test_an_interrupt_at_any_moment_ends_every_rank(parent: Callable[[str], Pare
     parent(interrupted(count=6, seed=1)).finish()
 
 
+def test_an_interrupt_does_not_wait_for_the_first_start(parent: Callable[[str], Parent]) -> None:
+    parent(f"""
+import signal, threading, time
+from labs import runner
+for method in ("forkserver", "spawn"):
+    times = []
+    def interrupt():
+        times.append(time.monotonic())
+        signal.raise_signal(signal.SIGINT)
+    threading.Timer(0.3, interrupt).start()
+    try:
+        runner.run({ENDLESS!r}, ranks=3, start_method=method)
+        raise SystemExit("the run ended by itself")
+    except KeyboardInterrupt:
+        assert time.monotonic() - times[0] < 3
+    assert not [each for each in runner.survivors()]
+""").finish()
+
+
 @pytest.mark.parametrize("method", ["forkserver", "spawn"])
 def test_nothing_survives_a_killed_parent(method: str, parent: Callable[[str], Parent], tmp_path: Path) -> None:
     """Not even where a process that the parent forked lives on: it must keep no channel open."""
