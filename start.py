@@ -317,7 +317,7 @@ class Environment:
 
     def _packages(self, lock: Lock) -> None:
         total = sum(1 for each in lock.packages if each.hashes)
-        self.say("start-packages", total=total)
+        self.say("start-packages")
         with tempfile.TemporaryDirectory() as name:
             path = Path(name) / "requirements.txt"
             path.write_text(lock.requirements(), encoding="utf-8")

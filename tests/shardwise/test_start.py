@@ -160,6 +160,26 @@ def test_a_fresh_clone_is_installed_with_its_size_and_progress(first: tuple[Cour
     assert "winnow" not in course.installed()
 
 
+def test_a_terminal_shows_one_bar_and_the_bytes_of_a_large_file(course: Course) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    environment, _ = course.start("nl")
+    environment.out = Terminal()
+    progress = start.Progress(total=2, out=environment.out)
+    said: list[str] = []
+    lines = ["Collecting apple==1.0\n", "Progress 95897341 of 191794682\n", "Ignoring plum: markers\n"]
+    for line in lines:
+        progress.drawn = 0.0
+        environment._follow(line, progress, said, io.StringIO())
+    shown = environment.out.getvalue().split("\r")
+    assert shown[1].startswith(f"  [{'#' * 15}{'.' * 15}] 1/2 apple 1.0")
+    assert "95,9\u202fMB / 192\u202fMB" in shown[2]
+    assert progress.total == 1
+    assert said == [lines[0], lines[2]]
+
+
 def test_a_second_start_does_nothing_and_needs_no_network(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", "/nowhere")
     environment, said = course.start()
