@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 from html import escape
 from pathlib import Path
@@ -32,8 +33,11 @@ def name(thing: Any) -> str:
 
 
 def source(thing: Any, language: Language) -> str:
-    """A definition's whole source, moved to the left margin, its comments and docstrings in the language."""
+    """A definition's whole source, moved to the left margin, its comments and docstrings in the language;
+    a remark to the type checker is left out.
+    """
     text = textwrap.dedent(inspect.getsource(thing)).strip("\n")
+    text = re.sub(r"  # type: ignore\[[\w, -]+\]$", "", text, flags=re.MULTILINE)
     return translate_code(text, catalog(language, "code"))
 
 

@@ -27,7 +27,7 @@ _CITED = rf"(?<![\w.])(?:[A-Z]\. ?)+[A-Z][a-z]{_NOT_RIGHT_TO_LEFT}*[A-Za-z0-9*]"
 _EMPHASISED = r"(?<=\*)[A-Za-z][^*\u0590-\u08FF\u2066-\u2069\n]*(?=\*)"
 _RUN = re.compile(
     r"(?P<kept>\$\$.+?\$\$|\$(?=\S)[^$\n]+?\$|\]\([^)]*\)|https?://\S+|</?[A-Za-z!][^>]*>|\{[^{}]*\})"
-    rf"|`+[^`]+`+|{_CITED}|{_EMPHASISED}|(?<![\w]){_ATOM}(?:{_JOINT}{_ATOM})*"
+    rf"|`+[^`]+`+|{_CITED}|{_EMPHASISED}|(?<![A-Za-z0-9_]){_ATOM}(?:{_JOINT}{_ATOM})*"
 )
 
 
