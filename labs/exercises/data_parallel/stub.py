@@ -12,8 +12,8 @@ def average_gradients(parameters: Sequence[nn.Parameter], *, bucket_size: int, g
     the gradients of some neighbouring parameters, one after the other. A new bucket begins where the next gradient
     would make it longer than bucket_size values; a larger gradient has a bucket of its own.
 
-    - p.grad: the gradient on this rank's own examples, shaped as p. It is None where backward did not reach p, which may
-      be so on one rank only; then it counts as zero
+    - p.grad: the gradient on this rank's own examples, shaped as p. It is None where backward did not reach p, which
+      may be so on one rank only; then it counts as zero
     - dist.all_reduce(flat, op=dist.ReduceOp.AVG, group=group): flat becomes the mean, on every rank
 
     Afterwards p.grad is the same on every rank: the gradient of the mean loss over all examples.
