@@ -12,7 +12,6 @@ import yaml
 from labs.exercises.checking import check
 from labs.exercises.content import VERSIONS, Exercise, exercise, ids, schema, written
 from labs.runner import shut_down
-from translations import CourseError
 from translations.wording import ROOT, messages
 
 OF_RUNS = frozenset({"raised", "died", "hung", "mismatch"})
@@ -98,21 +97,17 @@ def main(arguments: list[str]) -> int:
         print("Use: python -m labs.exercises check [EXERCISE ...]")
         return 2
     asked = arguments[1:] or list(ids())
+    if unknown := [id for id in asked if id not in ids()]:
+        print(f"There is no exercise {', '.join(unknown)}; there are {', '.join(ids())}.")
+        return 2
     wrong = 0
     for id in asked:
-        try:
-            found = list(complaints(id))
-        except CourseError as error:
-            print(error)
-            return 2
+        found = list(complaints(id))
         wrong += bool(found)
         for sentence in found:
             print(sentence, flush=True)
         if not found:
-            print(
-                f"{id}: stub unwritten, faded code fails, solution passes, broken code fails as planned.",
-                flush=True,
-            )
+            print(f"{id}: stub unwritten, faded code fails, solution passes, broken code fails as planned.", flush=True)
     shut_down()
     print(f"{wrong} of {len(asked)} exercises need work." if wrong else f"All {len(asked)} exercises hold.")
     return 1 if wrong else 0

@@ -126,7 +126,12 @@ def same(got: Tensor, expected: Tensor) -> bool:
     """Equal in shape and dtype, and in value within rounding. A NaN equals nothing."""
     if got.shape != expected.shape or got.dtype != expected.dtype:
         return False
-    return bool(((got - expected).abs() <= RELATIVE * expected.abs().clamp(min=1e-3)).all())
+    return bool(within(got, expected).all())
+
+
+def within(got: Tensor, expected: Tensor) -> Tensor:
+    """Which values are equal within rounding."""
+    return (got - expected).abs() <= RELATIVE * expected.abs().clamp(min=1e-3)
 
 
 def misshapen(got: Tensor | None, expected: Tensor, *, group: str, rank: int, **values: object) -> Failure | None:
@@ -161,7 +166,7 @@ def different(
     factor = ratio(got, expected)
     if factor is not None:
         return Failure(group=group, id="factor", rank=rank, values={"factor": f"{factor:.4g}", **values})
-    wrong = (got - expected).abs().flatten() > RELATIVE * expected.abs().clamp(min=1e-3).flatten()
+    wrong = ~within(got, expected).flatten()
     index = int(wrong.nonzero()[0])
     told = {
         "index": index,
