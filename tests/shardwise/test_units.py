@@ -1,0 +1,18 @@
+"""A unit has one name: the map, the certificate and the lesson itself give the same title, in every language."""
+
+from __future__ import annotations
+
+import pytest
+
+from lessons.builder import lessons
+from shardwise.units import units
+from translations import language, languages, translator
+
+
+@pytest.mark.parametrize("code", [each.code for each in languages()])
+def test_a_unit_is_called_as_its_lesson_is(code: str) -> None:
+    titles = {lesson.unit: lesson.title for lesson in lessons(language(code))}
+    built = [unit for unit in units() if unit.open(language(code))]
+    assert built
+    for unit in built:
+        assert unit.title(translator(code)) == titles[unit.id]
