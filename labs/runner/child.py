@@ -14,10 +14,11 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
-from labs.runner import processes
+from labs.runner import failure, processes
 from labs.runner.plan import Plan
 
-_OWN = ("labs", "translations", "shardwise", "quiz", "certificates", "lessons")
+_OWN = ("labs.", "quiz.", "certificates.", "lessons.", "shardwise.")
+_HARNESS = ("labs.runner", "labs.runner.")
 
 
 def main(plan: Plan, rank: int) -> NoReturn:
@@ -51,16 +52,23 @@ def _prepare(plan: Plan, rank: int) -> None:
     stack = Path(plan.folder, f"rank-{rank}.stack").open("w", encoding="utf-8")  # noqa: SIM115
     faulthandler.enable(stack, all_threads=False)
     faulthandler.register(signal.SIGUSR1, stack, all_threads=False)
-    # The course's own modules are read afresh, so that an edited one counts in the next run.
-    for name in [each for each in sys.modules if each.partition(".")[0] in _OWN]:
-        del sys.modules[name]
+    _forget_own_modules()
     os.chdir(plan.cwd)
     sys.argv = [plan.script, *plan.arguments]
     sys.path.insert(0, str(Path(plan.script).parent))
 
 
+def _forget_own_modules() -> None:
+    """The course's modules are read afresh, so that an edited one counts in the next run; but not what runs this."""
+    for name in [each for each in sys.modules if each.startswith(_OWN) and not each.startswith(_HARNESS)]:
+        package, _, own = name.rpartition(".")
+        del sys.modules[name]
+        if package in sys.modules:
+            vars(sys.modules[package]).pop(own, None)
+
+
 def _run(plan: Plan, rank: int) -> int:
-    from labs.runner import failure, hook
+    from labs.runner import hook
     from labs.runner import rank as api
 
     heart = api.heart()

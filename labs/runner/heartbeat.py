@@ -137,7 +137,7 @@ class Hearts:
     def now(self, rank: int) -> Now:
         (step,) = _STEP.unpack_from(self._memory, rank * PAGE)
         state, since, operation = _STATE.unpack_from(self._memory, rank * PAGE + _STATE_AT)
-        return Now(state=state, since=since, step=step, operation=_text(operation))
+        return Now(state=state, since=since, step=step if state != NOT_STARTED else -1, operation=_text(operation))
 
     def calls(self, rank: int) -> Iterator[Call]:
         """The calls since this was last asked; where more than the ring holds were made, its latest."""

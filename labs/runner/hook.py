@@ -19,7 +19,7 @@ from torch import Tensor
 
 from labs.runner.heartbeat import Heart
 
-_SINGLE = {
+_OPERATIONS = {
     "allreduce": ("all_reduce", lambda a: a[0][0]),
     "allreduce_coalesced": ("all_reduce", lambda a: a[0][0]),
     "allgather": ("all_gather", lambda a: a[1][0]),
@@ -47,7 +47,7 @@ _SINGLE = {
 def install(heart: Heart) -> None:
     """From here on, this process's collectives are noted in its heart. Call it once a process."""
     works: dict[int, bytes] = {}
-    for method, (name, tensor) in _SINGLE.items():
+    for method, (name, tensor) in _OPERATIONS.items():
         if hasattr(dist.ProcessGroup, method):
             _wrap(dist.ProcessGroup, method, heart, works, functools.partial(_collective, heart, name, tensor))
     _wrap(dist.ProcessGroup, "send", heart, works, functools.partial(_pair, heart, "send"))

@@ -102,7 +102,7 @@ class Leader:
         self._channel = channel
         self._start = start
         self._ranks: list[_Rank] = []
-        self._unsent = b""
+        self._unsent = bytearray()
         self._asker_gone = False
         self._parent = parent
         self._selector = selectors.DefaultSelector()
@@ -143,6 +143,8 @@ class Leader:
         self._wake = wake
         signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+        # A rank that is not ready to show its stack must not die of being asked; it inherits this.
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         self._selector.register(woken, selectors.EVENT_READ, "child")
         listener = socket.create_server(("127.0.0.1", 0), backlog=256)
         port = listener.getsockname()[1]
@@ -207,6 +209,8 @@ class Leader:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(each.pid, signal.SIGUSR1)
             self._wait(0.3, only_output=True)
+        if all(each.code == 0 for each in self._ranks):
+            why = "finished"  # in the very last moment
         self._end_ranks()
         self._tell(
             {
@@ -313,11 +317,11 @@ class Leader:
     def _send(self) -> None:
         try:
             while self._unsent:
-                self._unsent = self._unsent[self._channel.send(self._unsent) :]
+                del self._unsent[: self._channel.send(self._unsent)]
         except BlockingIOError:
             pass
         except OSError:
-            self._asker_gone, self._unsent = True, b""
+            self._asker_gone, self._unsent = True, bytearray()
 
     def _send_rest(self) -> None:
         deadline = time.monotonic() + 30

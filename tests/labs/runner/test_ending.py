@@ -210,3 +210,9 @@ def test_a_server_that_is_killed_or_shut_down_is_replaced() -> None:
     assert client._servers.pid is None
     assert not runner.survivors()
     runner.run("pass", ranks=1)
+
+
+def test_a_run_that_is_over_before_its_ranks_are_ready() -> None:
+    with pytest.raises(runner.RankFailed) as caught:
+        runner.run("import time; time.sleep(9)", ranks=4, timeout=0.001)
+    assert caught.value.kind == "hung"

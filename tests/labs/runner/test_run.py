@@ -235,8 +235,8 @@ def test_runs_at_once_do_not_meet() -> None:
 
 def test_reruns_are_quick() -> None:
     runner.run("pass", ranks=4)
-    times = []
-    for _ in range(5):
+    times: list[float] = []
+    while len(times) < 20 and min(times, default=1.0) > 0.5:  # other work on the machine may slow one, not all
         begun = time.monotonic()
         runner.run("pass", ranks=4)
         times.append(time.monotonic() - begun)
