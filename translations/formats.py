@@ -19,15 +19,23 @@ ISOLATE, POP = "\N{LEFT-TO-RIGHT ISOLATE}", "\N{POP DIRECTIONAL ISOLATE}"
 _DECIMAL = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _RIGHT_TO_LEFT = ("R", "AL")
-_ATOM = r"[-−]?[A-Za-z0-9_\u00C0-\u024F\u0370-\u03FF]+%?"
-_JOINT = r"(?:[ \u00A0\u202F]|[.,:/+&'’@#–-]|[ \u00A0\u202F]?[+×÷=≈≤≥<>^·/−][ \u00A0\u202F]?)"
 _NOT_RIGHT_TO_LEFT = r"[^\u0590-\u08FF\u2066-\u2069\n]"
+_INSIDE = r"[^()$`{}*\u0590-\u08FF\u2066-\u2069\n]"
+_BRACKETED = rf"\((?:{_INSIDE}|\({_INSIDE}*\))*\)"
+# A word, with the brackets of a call: "unit.part(flat)".
+_ATOM = rf"[-−]?[A-Za-z0-9_\u00C0-\u024F\u0370-\u03FF]+%?(?:{_BRACKETED})*"
+_JOINT = r"(?:[ \u00A0\u202F]|[.,:/+&'’@#–-]|[ \u00A0\u202F]?[+×÷=≈≤≥<>^·/−][ \u00A0\u202F]?)"
+# A sum or difference in brackets, with the factor before it, "2 (N - 1)", and a shape or list of names, "(B, S)".
+_GROUP = (
+    rf"(?:(?:[0-9]+ ?)?\({_INSIDE}*[A-Za-z0-9)] [-+−] [A-Za-z0-9(]{_INSIDE}*\)"
+    r"|\([A-Za-z0-9_]+(?:, [A-Za-z0-9_]+)+\))"
+)
 # A work as it is cited, from the first initial on: "S. Rajbhandari, J. Rasley: *ZeRO: Memory Optimizations*, SC20".
 _CITED = rf"(?<![\w.])(?:[A-Z]\. ?)+[A-Z][a-z]{_NOT_RIGHT_TO_LEFT}*[A-Za-z0-9*]"
 _EMPHASISED = r"(?<=\*)[A-Za-z][^*\u0590-\u08FF\u2066-\u2069\n]*(?=\*)"
 _RUN = re.compile(
     r"(?P<kept>\$\$.+?\$\$|\$(?=\S)[^$\n]+?\$|\]\([^)]*\)|https?://\S+|</?[A-Za-z!][^>]*>|\{[^{}]*\})"
-    rf"|`+[^`]+`+|{_CITED}|{_EMPHASISED}|(?<![A-Za-z0-9_]){_ATOM}(?:{_JOINT}{_ATOM})*"
+    rf"|`+[^`]+`+|{_CITED}|{_EMPHASISED}|(?<![A-Za-z0-9_])(?:{_GROUP}|{_ATOM})(?:{_JOINT}{_ATOM})*"
 )
 
 

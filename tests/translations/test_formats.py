@@ -73,6 +73,11 @@ def test_any_digits_are_read() -> None:
         ("اقرأ S. Rao, J. Ba: *ZeRO: Memory*, SC20. القسم 3", "اقرأ [S. Rao, J. Ba: *ZeRO: Memory*, SC20]. القسم 3"),
         ("كتبه D. P. Kingma وآخرون: *Adam: A Method*, SC21", "كتبه [D. P. Kingma] وآخرون: *[Adam: A Method]*, [SC21]"),
         ("مع ZeRO-1. FSDP أبعد", "مع [ZeRO-1]. [FSDP] أبعد"),
+        ("نافذة unit.part(flat) على", "نافذة [unit.part(flat)] على"),
+        ("استدعِ f(g(x), y=[1]).h() مرة", "استدعِ [f(g(x), y=[1]).h()] مرة"),
+        ("وحدة GPU (out of memory) هنا", "وحدة [GPU] ([out of memory]) هنا"),
+        ("في 2 (N - 1) دورة", "في [2 (N - 1)] دورة"),
+        ("الشكل (B, S) هنا", "الشكل [(B, S)] هنا"),
     ],
 )
 def test_latin_runs_are_isolated_in_a_right_to_left_sentence(text: str, isolated: str) -> None:
