@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from shardwise.doctor import chromium
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 def _has_gpu() -> bool:
@@ -41,3 +46,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                     here[name] = is_here()
                 if not here[name]:
                     item.add_marker(pytest.mark.skip(reason=sentence))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium for the tests of one file, and ended with it: Playwright can't be started twice in one process, and
+    while it runs nothing else can use asyncio there. Each test opens a context of its own.
+    """
+    from tests.browser.driver import chromium as start
+
+    with start() as started:
+        yield started

@@ -23,9 +23,9 @@ EXPECTED: dict[str, dict[str, Any]] = json.loads(make_fixtures.EXPECTED.read_tex
 
 
 @pytest.fixture
-def page(chromium: Browser) -> Iterator[Page]:
+def page(browser: Browser) -> Iterator[Page]:
     """The page in English; the test fails if it asks for anything or complains."""
-    context = chromium.new_context(locale="en", viewport={"width": 390, "height": 844})
+    context = browser.new_context(locale="en", viewport={"width": 390, "height": 844})
     opened = context.new_page()
     asked: list[str] = []
     wrong: list[str] = []
@@ -129,8 +129,8 @@ def test_a_hostile_name_stays_text(page: Page) -> None:
 
 
 @pytest.mark.parametrize(("language", "scheme"), [("en", "light"), ("nl", "dark"), ("ar", "light")])
-def test_the_page_is_accessible_and_fits_a_phone(chromium: Browser, language: str, scheme: Any) -> None:
-    context = chromium.new_context(locale=language, viewport={"width": 360, "height": 740}, color_scheme=scheme)
+def test_the_page_is_accessible_and_fits_a_phone(browser: Browser, language: str, scheme: Any) -> None:
+    context = browser.new_context(locale=language, viewport={"width": 360, "height": 740}, color_scheme=scheme)
     page = context.new_page()
     page.goto(PAGE)
     assert page.get_attribute("html", "lang") == language

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from quiz.notebook import FOLDER, Quiz
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>quiz</title><style>%s</style></head>
 <body><main><h1>Quiz</h1><div id="here"></div></main><script type="module">%s
 const listeners = [];
@@ -40,25 +26,6 @@ quiz.render({
 });
 document.body.dataset.ready = "yes";
 </script></body></html>"""
-
-
-@contextlib.contextmanager
-def browser_page() -> Iterator[Any]:
-    """A page of Chromium with a profile of its own; skips where there is no Chromium."""
-    from playwright.sync_api import sync_playwright
-
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("Chromium is not installed, so the quiz is not looked at in a browser")
-    with tempfile.TemporaryDirectory() as profile, sync_playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(
-            profile, executable_path=chromium, headless=True, args=FLAGS, viewport={"width": 900, "height": 900}
-        )
-        context.set_default_timeout(10_000)
-        try:
-            yield context.pages[0]
-        finally:
-            context.close()
 
 
 def show(page: Any, quiz: Quiz) -> list[str]:

@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from quiz import Answered, Session
 from quiz.grading import right_answer
 from quiz.notebook import Quiz
-from tests.quiz.host import browser_page, show
+from tests.quiz.host import show
 from translations import language as find
 
 ITEMS = {
@@ -28,9 +28,11 @@ ITEMS = {
 
 
 @pytest.fixture
-def page() -> Iterator[Any]:
-    with browser_page() as page:
-        yield page
+def page(browser: Any) -> Iterator[Any]:
+    context = browser.new_context(viewport={"width": 900, "height": 900})
+    context.set_default_timeout(10_000)
+    yield context.new_page()
+    context.close()
 
 
 def test_headless_a_quiz_is_walked_without_a_page_and_shows_no_key() -> None:

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +46,6 @@ x = 1
 فقرة أخيرة.
 
 </div>"""
-CHROMIUM = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 def notebook(text: str, *, course: dict[str, str]) -> str:
@@ -223,16 +213,6 @@ class Server:
             assert self.process.stdout is not None
             self.process.stdout.close()
         return code
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=doctor.chromium(), args=CHROMIUM)
-        yield started
-        started.close()
 
 
 @pytest.mark.browser
