@@ -74,7 +74,7 @@ def learn(
 ) -> None:
     from shardwise import learn as room
 
-    raise typer.Exit(room.learn(_desk(context).language, port=port, browser=browser))
+    room.learn(_desk(context).language, port=port, browser=browser)
 
 
 @app.command(help="cli-doctor")

@@ -16,6 +16,7 @@ import threading
 import time
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import quote
 
 from shardwise import workspace
@@ -30,8 +31,8 @@ _PORTS = 100
 _START_SECONDS = 60
 
 
-def learn(language: Language, *, port: int | None = None, browser: bool = True) -> int:
-    """Runs JupyterLab until it is stopped, and returns its exit code. Raises CourseError where it can't be started."""
+def learn(language: Language, *, port: int | None = None, browser: bool = True) -> NoReturn:
+    """Runs JupyterLab until it is stopped, and ends with its exit code. Raises CourseError where it can't be started."""
     chosen = workspace.prepare(language)
     text = translator(language)
     for notice in chosen.notices:
@@ -43,7 +44,7 @@ def learn(language: Language, *, port: int | None = None, browser: bool = True) 
     address = f"http://localhost:{port}/lab/tree/{_home(chosen)}?token={token}"
     ready = threading.Thread(target=_announce, args=(address, port, opened, chosen), daemon=True)
     ready.start()
-    return _launch(arguments(chosen, port=port, token=token, browser=opened))
+    _launch(arguments(chosen, port=port, token=token, browser=opened))
 
 
 def environment(chosen: workspace.Workspace) -> dict[str, str]:
@@ -163,11 +164,19 @@ def _announce(address: str, port: int, opened: bool, chosen: workspace.Workspace
         time.sleep(0.1)
 
 
-def _launch(given: list[str]) -> int:
+def _launch(given: list[str]) -> NoReturn:
+    """Runs JupyterLab and then ends this process at once.
+
+    A worker thread of the server's that waits for work is left behind when its loop is stopped (anyio); Python would
+    wait for it for ever, and Ctrl-C would seem to do nothing.
+    """
     from jupyterlab.labapp import LabApp  # type: ignore[import-untyped]
 
+    code = 0
     try:
         LabApp.launch_instance(given)
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-    return 0
+        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
