@@ -140,7 +140,7 @@ class Unit:
 
     # --- a bucket for gradients on their way (ZeRO-2 and 3)
 
-    def await_gradients(self, ready: Callable[[Unit], None]) -> None:
+    def await_gradients(self, ready: Callable[[], None]) -> None:
         """Call `ready` each time backward has made the gradients of all parameters; they wait in `bucket`."""
         self.bucket: Tensor | None = None
         self.waiting, self.ready = len(self.parameters), ready
@@ -155,7 +155,7 @@ class Unit:
         p.grad = None
         self.waiting -= 1
         if self.waiting == 0:
-            self.ready(self)
+            self.ready()
 
     def take_bucket(self) -> Tensor:
         """The filled bucket, no longer the unit's. A parameter that backward did not reach counts as zero."""
@@ -165,14 +165,6 @@ class Unit:
     def new_bucket(self) -> Tensor:
         with record_function("communication"):
             return self.gradients.new_zeros(self.padded)
-
-    def settle(self) -> None:
-        """After a backward: a unit that it did not reach in full joins its collective all the same, or the other
-        ranks would wait.
-        """
-        if self.waiting:
-            self.ready(self)
-        self.waiting = len(self.parameters)
 
     # --- a buffer that comes and goes (ZeRO-3)
 
@@ -195,6 +187,33 @@ class Unit:
         self.whole.untyped_storage().resize_(0)
         for p in self.parameters:
             p.data = self.shard.new_empty(0)
+
+
+class InOrder:
+    """Hands units to `reduce` from the last to the first, the same order on every rank, each as soon as backward has
+    made its gradients and those of the units after it.
+
+    Ranks need not finish their units in the same order, since one may not have used a branch of the model. Their
+    collectives must be called in the same order all the same.
+    """
+
+    def __init__(self, units: Sequence[Unit], reduce: Callable[[Unit], None]) -> None:
+        self.units, self.reduce = units, reduce
+        self.due = [*units]
+        for unit in units:
+            unit.await_gradients(self.release)
+
+    def release(self) -> None:
+        while self.due and self.due[-1].waiting == 0:
+            self.reduce(self.due.pop())
+
+    def settle(self) -> None:
+        """After a backward: a unit that it did not reach in full joins its collective too, or others would wait."""
+        while self.due:
+            self.reduce(self.due.pop())
+        self.due = [*self.units]
+        for unit in self.units:
+            unit.waiting = len(unit.parameters)
 
 
 def units_of(pieces: Sequence[nn.Module], *, group: dist.ProcessGroup) -> list[Unit]:

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.profiler import record_function
 
-from labs.strategies.units import MicroBatch, Recipe, Unit, clip, units_of
+from labs.strategies.units import InOrder, MicroBatch, Recipe, Unit, clip, units_of
 
 
 class Zero2:
@@ -29,7 +29,7 @@ class Zero2:
         for unit in self.trained:
             unit.keep_gradient_shard()
             unit.keep_master(unit.shard, recipe)
-            unit.await_gradients(self.reduce)
+        self.in_order = InOrder(self.trained, self.reduce)
 
     def reduce(self, unit: Unit) -> None:
         """Backward has made all gradients of this unit: keep the mean of our shard, let the rest go."""
@@ -43,8 +43,7 @@ class Zero2:
                 loss = self.model(tokens, targets) / len(micro_batches)
             with record_function("backward"):
                 loss.backward()
-                for unit in self.trained:
-                    unit.settle()
+                self.in_order.settle()
             losses.append(loss.detach())
 
         with record_function("optimizer"):

@@ -14,11 +14,14 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.profiler import record_function
 
-from labs.strategies.units import MicroBatch, Recipe, Unit, clip, units_of, units_with
+from labs.strategies.units import InOrder, MicroBatch, Recipe, Unit, clip, units_of, units_with
 
 
 class Zero3:
-    """Parameters, gradients and optimizer states 1/N of it; whole parameters for one piece at a time."""
+    """Parameters, gradients and optimizer states 1/N of it; whole parameters for one piece at a time.
+
+    All ranks must run the same pieces in the same order: gathering one is a collective.
+    """
 
     def __init__(
         self, model: nn.Module, pieces: Sequence[nn.Module], *, group: dist.ProcessGroup, recipe: Recipe
@@ -32,7 +35,7 @@ class Zero3:
         for unit in self.trained:
             unit.keep_gradient_shard()
             unit.keep_master(unit.shard, recipe)
-            unit.await_gradients(self.reduce)
+        self.in_order = InOrder(self.trained, self.reduce)
         for piece in pieces:
             piece.register_forward_pre_hook(lambda piece, _: self.gather(needs[piece]))
             piece.register_forward_hook(lambda piece, _, output: self.after_forward(output, needs[piece]))
@@ -65,8 +68,7 @@ class Zero3:
             with record_function("backward"):
                 loss.backward()
                 self.gather([])
-                for unit in self.trained:
-                    unit.settle()
+                self.in_order.settle()
             losses.append(loss.detach())
 
         with record_function("optimizer"):

@@ -13,7 +13,7 @@ from torch.profiler import record_function
 from labs.exercises import small
 from labs.exercises.trial import Case, Failure, Result, Student, Work, different, kind, misshapen
 from labs.runner import rank as this
-from labs.strategies.units import Unit, units_of
+from labs.strategies.units import InOrder, Unit, units_of
 from labs.telemetry import Tracker
 
 CASES = (
@@ -35,7 +35,7 @@ def work(student: Student, case: Case, seed: int, group: dist.ProcessGroup) -> W
     for unit in units:
         unit.keep_gradient_shard()
         unit.keep_master(unit.shard, small.RECIPE)
-        unit.await_gradients(reduce_gradients)
+    in_order = InOrder(units, reduce_gradients)
     with Tracker() as tracker:
         for step in range(STEPS):
             this.step(step)
@@ -45,8 +45,7 @@ def work(student: Student, case: Case, seed: int, group: dist.ProcessGroup) -> W
             )
             for number, batch in enumerate(batches):
                 (model(*batch) / len(batches)).backward()
-                for unit in units:
-                    unit.settle()
+                in_order.settle()
                 for piece, unit in enumerate(units):
                     leave(unit, f"{step}-{number}-{piece}", tensors, kept)
             collectives = {name: count.as_dict() for name, count in tracker.collectives.items()}

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from labs.exercises import small
 from labs.exercises.trial import Case, Failure, Found, Result, Student, Work, different, kind, misshapen, same
 from labs.runner import rank as this
-from labs.strategies.units import Unit, units_of
+from labs.strategies.units import InOrder, Unit, units_of
 from labs.telemetry import Tracker
 
 CASES = (
@@ -33,7 +33,6 @@ class Watched:
         self.kept: list[str] = []
         piece.register_forward_pre_hook(lambda *_: self.before_forward())
         piece.register_forward_hook(lambda piece, inputs, output: self.after_forward(output))
-        unit.await_gradients(self.after_backward)
 
     def before_forward(self) -> None:
         self.sharded.before_forward()
@@ -54,7 +53,8 @@ class Watched:
             raise Found("ownership", id, unit=self.number)
         self.look("backward")
 
-    def after_backward(self, unit: Unit) -> None:
+    def after_backward(self) -> None:
+        unit = self.unit
         self.sharded.after_backward()
         if self.whole_bytes():
             self.kept.append("backward")
@@ -90,6 +90,8 @@ def work(student: Student, case: Case, seed: int, group: dist.ProcessGroup) -> W
         unit.keep_gradient_shard()
         unit.keep_master(unit.shard, small.RECIPE)
         pieces.append(Watched(piece, unit, number, make(unit)))
+    watched = {each.unit: each for each in pieces}
+    in_order = InOrder(units, lambda unit: watched[unit].after_backward())
     with Tracker() as tracker:
         for step in range(STEPS):
             this.step(step)
@@ -97,8 +99,7 @@ def work(student: Student, case: Case, seed: int, group: dist.ProcessGroup) -> W
             rank = dist.get_rank(group)
             for x, y in small.micro_batches(seed=seed, step=step, rank=rank, count=case.micro_batches):
                 (model(x, y) / case.micro_batches).backward()
-                for unit in units:
-                    unit.settle()
+                in_order.settle()
             for each in pieces:
                 tensors |= {f"{name}-{step}": value for name, value in each.tensors.items()}
                 each.tensors.clear()
