@@ -1,4 +1,4 @@
-"""Checks `ring_all_reduce(buffer, group=...)`: which ranks are in the sum of each piece on each rank."""
+"""Checks `ring_all_reduce(buffer, group=...)`: which ranks are in the sum of each chunk on each rank."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def wrong(case: Case, name: str, buffers: Sequence[Tensor], total: Tensor, got: 
         return Failure(group=name, id=id, rank=rank, values={"ranks": ranks})
     if same(got, total / ranks):
         return Failure(group=name, id="mean", rank=rank, values={"ranks": ranks})
-    for number, (piece, own) in enumerate(zip(got.tensor_split(ranks), total.tensor_split(ranks), strict=True)):
-        if same(piece, own):
+    for number, (chunk, own) in enumerate(zip(got.tensor_split(ranks), total.tensor_split(ranks), strict=True)):
+        if same(chunk, own):
             continue
         parts = [each.tensor_split(ranks)[number] for each in buffers]
-        counts = made_of(piece, parts)
-        told: dict[str, Any] = {"piece": number, "ranks": ranks}
+        counts = made_of(chunk, parts)
+        told: dict[str, Any] = {"chunk": number, "ranks": ranks}
         if counts is None:
             break
         missing = [str(r) for r, count in enumerate(counts) if count == 0]
@@ -81,11 +81,11 @@ def wrong(case: Case, name: str, buffers: Sequence[Tensor], total: Tensor, got: 
     return failure
 
 
-def made_of(piece: Tensor, parts: Sequence[Tensor]) -> tuple[int, ...] | None:
-    """How often each rank's part is in the piece, if it is a sum of them."""
+def made_of(chunk: Tensor, parts: Sequence[Tensor]) -> tuple[int, ...] | None:
+    """How often each rank's part is in the chunk, if it is a sum of them."""
     for counts in itertools.product(range(4), repeat=len(parts)):
-        made = sum((count * part for count, part in zip(counts, parts, strict=True)), torch.zeros_like(piece))
-        if any(counts) and same(piece, made):
+        made = sum((count * part for count, part in zip(counts, parts, strict=True)), torch.zeros_like(chunk))
+        if any(counts) and same(chunk, made):
             return counts
     return None
 

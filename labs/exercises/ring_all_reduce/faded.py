@@ -7,14 +7,14 @@ def ring_all_reduce(buffer: Tensor, *, group: dist.ProcessGroup) -> None:
     """buffer <- sum over ranks of buffer, in 2 (N - 1) turns in which each rank speaks to its right neighbour only."""
     rank, ranks = dist.get_rank(group), dist.get_world_size(group)
     right, left = (rank + 1) % ranks, (rank - 1) % ranks
-    pieces = buffer.tensor_split(ranks)
+    chunks = buffer.tensor_split(ranks)
 
     for turn in range(2 * (ranks - 1)):
-        # What came in the last turn goes out in this one, so the piece moves down by one in each turn.
-        outgoing, incoming = pieces[(rank - turn) % ranks], pieces[(rank - turn - 1) % ranks]
+        # What came in the last turn goes out in this one, so the chunk moves down by one in each turn.
+        outgoing, incoming = chunks[(rank - turn) % ranks], chunks[(rank - turn - 1) % ranks]
         space = torch.empty_like(incoming)
 
-        # Both begin before either is waited for. If all ranks first waited until their neighbour had taken the piece,
+        # Both begin before either is waited for. If all ranks first waited until their neighbour had taken the chunk,
         # nobody would ever take one.
         sending = dist.P2POp(dist.isend, outgoing, group=group, group_peer=right)
         receiving = dist.P2POp(dist.irecv, space, group=group, group_peer=left)
@@ -22,7 +22,7 @@ def ring_all_reduce(buffer: Tensor, *, group: dist.ProcessGroup) -> None:
             work.wait()
 
         if turn < ranks - 1:
-            # Gap 1. Which rule does the missing line keep? After N - 1 turns, rank r owns the complete piece r + 1.
+            # Gap 1. Which rule does the missing line keep? After N - 1 turns, rank r owns the complete chunk r + 1.
             pass
         else:
             # Gap 2. Which rule does the missing line keep? No rank is counted twice.
