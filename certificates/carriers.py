@@ -42,6 +42,8 @@ def token(data: bytes) -> str:
         raise Refused("format-none")
     if len(found) > 1:
         raise Refused("format-several")
+    if not re.fullmatch(rb"[A-Za-z0-9_.-]*", found[0]):
+        raise Refused("format-token")
     if len(found[0]) > rules()["token_bytes"]:
         raise Refused("format-long")
     if not re.fullmatch(rb"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+", found[0]):
@@ -61,7 +63,8 @@ def _in_json(envelope: dict[str, Any]) -> bytes:
 
 def _in_png(data: bytes) -> list[bytes]:
     """The text chunks with the Open Badges keyword, in a PNG whose every checksum holds and that ends at its end."""
-    found, at, kind = [], len(PNG_SIGNATURE), b""
+    found: list[bytes] = []
+    at, kind = len(PNG_SIGNATURE), b""
     while at < len(data):
         if kind == b"IEND" or at + 12 > len(data):
             raise Refused("format-png")
@@ -70,11 +73,18 @@ def _in_png(data: bytes) -> list[bytes]:
         if len(checksum) < 4 or zlib.crc32(kind + body) != struct.unpack(">I", checksum)[0]:
             raise Refused("format-png")
         if kind == b"iTXt" and body.startswith(PNG_KEYWORD + b"\0"):
+            _only_one(found)
             found.append(_international_text(body[len(PNG_KEYWORD) + 1 :]))
         at += 12 + length
     if kind != b"IEND":
         raise Refused("format-png")
     return found
+
+
+def _only_one(found: list[bytes]) -> None:
+    """Refuses a second one at once: reading thousands of them would take minutes and gigabytes."""
+    if found:
+        raise Refused("format-several")
 
 
 def _international_text(body: bytes) -> bytes:
@@ -87,7 +97,9 @@ def _international_text(body: bytes) -> bytes:
 def _in_svg(data: bytes) -> list[bytes]:
     """The ``verify`` attributes of the Open Badges elements, in XML without document type or entities."""
     try:
-        if "<!DOCTYPE" in (text := data.decode("utf-8")):
+        text = data.decode("utf-8")
+        # A browser tells of broken XML by an element of that name, and reads nothing that is nested deeper than 5,000.
+        if "<!DOCTYPE" in text or "parsererror" in text or text.count("<") > rules()["svg_tags"]:
             raise Refused("format-svg")
         root = ElementTree.fromstring(text)
     except (ElementTree.ParseError, ValueError) as error:
@@ -99,8 +111,9 @@ def _in_svg(data: bytes) -> list[bytes]:
 
 def _in_pdf(data: bytes) -> list[bytes]:
     """The attached files: every stream of type EmbeddedFile."""
-    found = []
+    found: list[bytes] = []
     for mark in re.finditer(rb"/Type[ \t\r\n]?/EmbeddedFile(?![A-Za-z])", data):
+        _only_one(found)
         opening = re.compile(rb"stream\r?\n").search(data, mark.end(), mark.end() + 1000)
         if not opening:
             raise Refused("format-pdf")

@@ -53,7 +53,9 @@ def encode_base64url(data: bytes) -> str:
 def parse_json(data: bytes) -> dict[str, Any]:
     """One JSON object in UTF-8: no name twice, no NaN, no deep nesting, and text that shows as what it is."""
     try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = json.loads(
+            data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_whole
+        )
     except (ValueError, RecursionError) as error:
         raise Refused("format-json") from error
     if not isinstance(value, dict):
@@ -110,6 +112,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) != len(pairs):
         raise Refused("format-repeated-name")
     return value
+
+
+def _whole(digits: str) -> int | float:
+    """A whole number; one that is longer than any double is infinite, as it is to JavaScript."""
+    return int(digits) if len(digits) < 300 else float(digits)
 
 
 def _no_constant(_name: str) -> None:

@@ -57,6 +57,7 @@ async function tokenIn(bytes) {
   else found = [latin(text)];
   if (!found.length) throw new Refused("format-none");
   if (found.length > 1) throw new Refused("format-several");
+  if (!/^[A-Za-z0-9_.-]*$/.test(found[0])) throw new Refused("format-token");
   if (found[0].length > RULES.token_bytes) throw new Refused("format-long");
   if (!/^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/.test(found[0])) throw new Refused("format-token");
   return found[0];
@@ -101,12 +102,18 @@ async function inPng(bytes) {
     }
     const body = bytes.subarray(at + 8, at + 8 + length);
     if (kind === "iTXt" && latin(body.subarray(0, keyword.length)) === keyword) {
+      onlyOne(found);
       found.push(await internationalText(body.subarray(keyword.length)));
     }
     at += 12 + length;
   }
   if (kind !== "IEND") throw new Refused("format-png");
   return found;
+}
+
+// A second one is refused at once: reading thousands of them would take minutes and gigabytes.
+function onlyOne(found) {
+  if (found.length) throw new Refused("format-several");
 }
 
 async function internationalText(body) {
@@ -133,7 +140,10 @@ function inSvg(bytes) {
   } catch {
     throw new Refused("format-svg");
   }
-  if (text.includes("<!DOCTYPE")) throw new Refused("format-svg");
+  // A browser tells of broken XML by an element of that name, and reads nothing that is nested deeper than 5,000.
+  if (text.includes("<!DOCTYPE") || text.includes("parsererror") || text.split("<").length - 1 > RULES.svg_tags) {
+    throw new Refused("format-svg");
+  }
   const drawing = new DOMParser().parseFromString(text, "image/svg+xml");
   const root = drawing.documentElement;
   if (
@@ -151,6 +161,7 @@ async function inPdf(bytes) {
   const text = latin(bytes);
   const found = [];
   for (const mark of text.matchAll(/\/Type[ \t\r\n]?\/EmbeddedFile(?![A-Za-z])/g)) {
+    onlyOne(found);
     const after = mark.index + mark[0].length;
     const opening = /stream\r?\n/.exec(text.slice(after, after + 1000));
     if (!opening) throw new Refused("format-pdf");

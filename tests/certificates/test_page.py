@@ -15,6 +15,7 @@ from certificates import issue, render, verify
 from certificates.page import build
 from certificates.render.printed import compact
 from tests.certificates import make_fixtures, samples
+from tests.certificates.test_verification import bombs
 from translations import translator
 
 pytestmark = pytest.mark.browser
@@ -88,6 +89,11 @@ def test_page_and_python_agree_on_every_fixture(page: Page) -> None:
 def test_a_file_that_is_too_large_is_refused(page: Page) -> None:
     found = drop(page, "large.jwt", b"a" * 1_000_001)
     assert found["steps"][0]["reason"] == "format-large"
+
+
+def test_the_page_refuses_bombs_as_python_does(page: Page) -> None:
+    for name, (data, reason) in bombs().items():
+        assert drop(page, name, data)["steps"][0]["reason"] == reason, name
 
 
 @pytest.mark.parametrize(("email", "result"), [("noor@example.org ", "pass"), ("eve@example.org", "fail")])
