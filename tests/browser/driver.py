@@ -176,17 +176,18 @@ _CELL = """
 
 
 class Lesson:
-    """The notebook that a page shows. Opening it waits for its kernel."""
+    """The notebook that a page shows. Opening it waits for its kernel, if it is to have one."""
 
-    def __init__(self, page: Page, path: str) -> None:
-        self.page = page
+    def __init__(self, page: Page, path: str, *, kernel: bool = True) -> None:
+        self.page, self.root = page, page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
         page.wait_for_function(
-            """(path) => {
+            """([path, kernel]) => {
                 const panel = window.jupyterapp?.shell?.currentWidget;
                 if (panel?.context?.path !== path || !panel.context.isReady) return false;
+                if (!kernel) return true;
                 return panel.sessionContext.isReady && panel.sessionContext.session?.kernel?.status === "idle";
             }""",
-            arg=path,
+            arg=[path, kernel],
             timeout=WAIT,
         )
 
@@ -201,7 +202,7 @@ class Lesson:
             }}""",
             id,
         )
-        found = self.page.locator(f"[data-cell='{id}']")
+        found = self.root.locator(f"[data-cell='{id}']")
         found.wait_for(timeout=WAIT)
         return found
 
@@ -252,18 +253,26 @@ class Lesson:
         self.page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
 
 
-def tab_to(page: Page, selector: str, *, most: int = 80, back: bool = False) -> None:
-    """Press Tab until what has the focus fits the selector."""
+def tab_to(page: Page, selector: str, *, most: int = 60) -> None:
+    """Press Tab, or Shift and Tab, until what has the focus fits the selector."""
+    there = """(selector) => {
+        const here = document.activeElement;
+        if (here.matches(selector)) return "";
+        const target = document.querySelector(selector);
+        if (target === null) throw new Error(`nothing is ${selector}`);
+        return here.compareDocumentPosition(target) & Node.DOCUMENT_POSITION_FOLLOWING ? "Tab" : "Shift+Tab";
+    }"""
     for _ in range(most):
-        if page.evaluate("(selector) => document.activeElement.matches(selector)", selector):
+        key = page.evaluate(there, selector)
+        if not key:
             return
-        page.keyboard.press("Shift+Tab" if back else "Tab")
+        page.keyboard.press(key)
     raise AssertionError(f"Tab does not reach {selector}")
 
 
 def violations(page: Page, *roots: str) -> list[tuple[Any, ...]]:
     """What axe-core finds wrong inside these roots: rule, selector, reason."""
-    from axe_playwright_python.sync_playwright import Axe
+    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 
     here = [root for root in roots if page.locator(root).count()]
     assert here, f"nothing of {roots} is on the page"
