@@ -28,6 +28,10 @@ PATIENCE = 12.0
 """Seconds that a rank may wait in one operation."""
 NAMED = ("died", "hung", "mismatch")
 """Failures of a run in which the runner's own message names the rank."""
+NO_RESULT = ("labs.report-broken", "labs.report-too-large")
+"""What the runner raises where a rank ended well and left something else than a result."""
+FORGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError)
+"""What comparing raises on a result that no `work` of ours left: the file replaced the report."""
 ERROR = 400
 """Characters of an error's text that are told."""
 PRINTED = 4_000
@@ -99,18 +103,24 @@ def _run(own: Exercise, text: Translator, file: Path, seed: int, timeout: float,
             printed = printed or _printed(error.outputs)
             failure, said = _not_ended(own, text, case, error, file, timeout)
             return _verdict(own, text, failure, said, case, printed, told_by_rank=True)
+        except CourseError as error:
+            if error.id not in NO_RESULT:
+                raise
+            return _verdict(own, text, _no_result(own, case, None), text("labs.check-no-result"), case, printed)
         printed = printed or _printed([each.output for each in ended.ranks])
         results = _results(ended)
         missing = next((r.rank for r in results if r.value is None), None)
         if missing is not None or len(results) != case.ranks:
-            failure = _counted(Failure(group="file", id="no-result", rank=missing), case, own)
-            return _verdict(own, text, failure, text("labs.check-no-result"), case, printed)
-        failures = [_counted(each, case, own) for each in module.compare(case, seed, results)]
+            return _verdict(own, text, _no_result(own, case, missing), text("labs.check-no-result"), case, printed)
+        try:
+            failures = [_counted(each, case, own) for each in module.compare(case, seed, results)]
+            remarks = remarks or ([] if failures else list(module.remarks(case, seed, results)))
+        except FORGED:
+            return _verdict(own, text, _no_result(own, case, None), text("labs.check-no-result"), case, printed)
         if failures:
             first = min(failures, key=lambda each: _place(own, each.group))
             alike = {each.rank for each in failures if each.id == first.id} == set(range(case.ranks))
             return _verdict(own, text, first, _say(own, text, first), case, printed, every=alike)
-        remarks = remarks or list(module.remarks(case, seed, results))
     lines = [text("labs.check-passed", points=own.of, of=own.of)]
     lines += [_say(own, text, remark) for remark in remarks]
     return Verdict(
@@ -137,6 +147,10 @@ def _printed(outputs: Sequence[str]) -> str:
         for line in output.partition(_TRACEBACK)[0].splitlines()
     ]
     return "\n".join(lines)[:PRINTED]
+
+
+def _no_result(own: Exercise, case: Case, rank: int | None) -> Failure:
+    return _counted(Failure(group="file", id="no-result", rank=rank), case, own)
 
 
 def _counted(failure: Failure, case: Case, own: Exercise) -> Failure:
@@ -238,7 +252,12 @@ def _found(told: str, *, rank: int) -> Failure | None:
     match = re.search(r"^labs\.exercises\.trial\.Found: (\{.*\})", told, re.MULTILINE)
     try:
         found = json.loads(match[1]) if match else {}
-        return Failure(group=str(found["group"]), id=str(found["id"]), rank=rank, values=dict(found["values"]))
+        return Failure(
+            group=str(found["group"]),
+            id=str(found["id"]),
+            rank=rank,
+            values={str(k): v for k, v in dict(found["values"]).items()},
+        )
     except (ValueError, LookupError, TypeError):
         return None
 

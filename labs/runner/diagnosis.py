@@ -14,7 +14,7 @@ from typing import Any
 from labs.runner import failure, heartbeat
 from labs.runner.heartbeat import Call, Now
 from labs.runner.plan import Plan
-from labs.runner.results import Kind, RankFailed
+from labs.runner.results import VALUE_LIMIT, Kind, RankFailed, read_left
 from translations import CourseError
 
 _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+)(?: in (?P<function>.*))?$')
@@ -247,8 +247,9 @@ class _Diagnosis:
     def _frames(self, rank: int) -> list[tuple[str, int, str]]:
         """The frames in the script and the course where the rank was when it was asked or crashed, innermost last."""
         try:
-            text = (self.plan.path / f"rank-{rank}.stack").read_text(encoding="utf-8", errors="replace")
-        except OSError:
+            file = self.plan.path / f"rank-{rank}.stack"
+            text = read_left(file, rank=rank, limit=VALUE_LIMIT).decode("utf-8", "replace")
+        except (OSError, CourseError):
             return []
         frames: list[tuple[str, int, str]] = []
         for match in map(_FRAME.match, text.splitlines()):

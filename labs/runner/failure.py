@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 import translations
+from labs.runner.results import VALUE_LIMIT, read_left
 
 _LIMIT = 20_000
 _SHORT = 1_000
@@ -64,9 +65,23 @@ def write(folder: Path, rank: int, error: BaseException, *, script: str, name: s
 def read(folder: Path, rank: int) -> Failure | None:
     """The failure that a rank left, if it left one that can be read."""
     try:
-        return Failure(**json.loads((folder / f"rank-{rank}.failure").read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        file = folder / f"rank-{rank}.failure"
+        found = Failure(**json.loads(read_left(file, rank=rank, limit=VALUE_LIMIT).decode()))
+    except (OSError, ValueError, TypeError, RecursionError, translations.CourseError):
         return None
+    texts = (found.error, found.where, found.own, found.full)
+    whole = isinstance(found.time, float) and all(isinstance(each, str) for each in texts)
+    return found if whole and (found.message is None or _is_message(found.message)) else None
+
+
+def _is_message(found: Any) -> bool:
+    """Whether this is the id and the values of a CourseError that the words of the course can tell."""
+    try:
+        id, values = found
+        translations.CourseError(id, **values).in_language(translations.translator(translations.SOURCE))
+    except (TypeError, ValueError, LookupError, AttributeError):
+        return False
+    return True
 
 
 def own_traceback(error: BaseException, *, script: str, name: str) -> str:

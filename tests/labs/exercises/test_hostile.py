@@ -110,6 +110,46 @@ RUN = {
         "ownership/not-updated",
         "",
     ),
+    "leaves a pipe": (
+        "from labs.runner import rank\n"
+        "rank.report = lambda *a, **k: os.mkfifo(os.environ['SHARDWISE_RUN'] + '/rank-%d.json' % rank.number())",
+        "shape/no-result",
+        "without leaving a result",
+    ),
+    "leaves no end": (
+        "from labs.runner import rank\n"
+        "file = os.environ['SHARDWISE_RUN'] + '/rank-%d.json' % rank.number()\n"
+        "rank.report = lambda *a, **k: os.symlink('/dev/zero', file)",
+        "shape/no-result",
+        "",
+    ),
+    "reports other rubbish": (
+        "from labs.runner import rank\nold = rank.report\n"
+        "rank.report = lambda *a, **k: old({'updates': [[{'a': 1}] * 9] * 2}, {})",
+        "shape/no-result",
+        "",
+    ),
+    "pipes everywhere": (
+        "for end in ('failure', 'json', 'safetensors'):\n"
+        "    os.mkfifo(os.environ['SHARDWISE_RUN'] + f'/rank-{dist.get_rank()}.{end}')\n"
+        "os.kill(os.getpid(), 9)",
+        "shape/died",
+        "SIGKILL",
+    ),
+    "forges a failure": (
+        "with open(os.environ['SHARDWISE_RUN'] + f'/rank-{dist.get_rank()}.failure', 'w') as file:\n"
+        '    file.write(\'{"time": "x", "secondary": 0, "error": 1, "where": 2, "own": 3, "full": 4,\'\n'
+        "    ' \"message\": [[], 5]}')\n"
+        "os._exit(3)",
+        "shape/died",
+        "",
+    ),
+    "fake failure without names": (
+        "from labs.exercises.trial import Found\nfake = Found('step', 'sum')\n"
+        'fake.args = (\'{"group": "step", "id": "raised", "values": [[1, 2]]}\',)\nraise fake',
+        "shape/raised",
+        "",
+    ),
     "deletes its file": (
         "if os.path.exists(__file__) and dist.get_rank() == 0: os.remove(__file__)",
         "ownership/not-updated",
