@@ -135,6 +135,8 @@ def _sound(path: Path) -> bool:
     try:
         with engine.connect() as connection:
             return connection.execute(text("PRAGMA quick_check(1)")).scalar() == "ok"
+    except UnicodeDecodeError:
+        return False  # what it says of the damage is damaged too
     except DBAPIError as error:
         if _name(error).startswith(_BROKEN):
             return False
@@ -185,6 +187,6 @@ def salvage(broken: Path, tables: tuple[str, ...]) -> dict[str, list[dict[str, A
                 try:
                     for row in connection.execute(f'SELECT * FROM "{table}"'):
                         rows[table].append(dict(row))
-                except sqlite3.Error:
+                except (sqlite3.Error, UnicodeDecodeError):
                     continue
     return rows

@@ -197,7 +197,7 @@ class Record:
             points=points,
             of=of,
             failed_at=failed_at,
-            source_hash="sha256:" + hashlib.sha256(source.encode()).hexdigest(),
+            source_hash="sha256:" + hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest(),
             language=language,
         )
         with self._session(writes=True) as session:

@@ -8,7 +8,7 @@ import math
 import os
 import tempfile
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -102,6 +102,8 @@ def read(path: Path) -> Content:
         data = path.read_bytes()
     try:
         content = json.loads(data.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_no_repeats)
+        # What can't be written again (half a surrogate pair, a number beyond any double) is not let in.
+        json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
         raise CourseError("shardwise.record-file-damaged", path=path.name, reason=str(error)) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
@@ -122,9 +124,12 @@ def _formats() -> Any:
 
     checker = jsonschema.FormatChecker(formats=())
 
-    @checker.checks("date-time", raises=ValueError)
+    @checker.checks("date-time", raises=(ValueError, OverflowError))
     def moment(value: object) -> bool:
-        return not isinstance(value, str) or datetime.fromisoformat(value).tzinfo is not None
+        if not isinstance(value, str):
+            return True
+        found = datetime.fromisoformat(value)
+        return found.tzinfo is not None and found.astimezone(UTC) is not None
 
     return checker
 

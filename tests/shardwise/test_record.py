@@ -6,6 +6,8 @@ import contextlib
 import errno
 import json
 import os
+import random
+import re
 import shutil
 import sqlite3
 import stat
@@ -165,6 +167,18 @@ def test_a_file_that_is_no_database_is_moved_aside(data: Path, content: bytes) -
     assert [each.read_bytes() for each in data.glob("record-broken-*.db")] == [content]
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_bytes_altered_anywhere_are_moved_aside_or_told(data: Path, seed: int) -> None:
+    """Also where what SQLite then says of the damage is no text itself."""
+    fill(Record.open())
+    content, chance = bytearray((data / "record.db").read_bytes()), random.Random(seed)
+    for _ in range(60):
+        content[chance.randrange(len(content))] ^= 255
+    (data / "record.db").write_bytes(content)
+    with contextlib.suppress(CourseError):
+        fill(Record.open())
+
+
 def test_a_record_of_a_newer_course_is_left_alone(data: Path) -> None:
     fill(Record.open())
     with closing(sqlite3.connect(data / "record.db")) as connection:
@@ -269,6 +283,10 @@ def test_two_records_become_one_without_losing_either_key(tmp_path: Path, monkey
         (lambda text: text.replace('"points"', '"pints"'), "record-file-damaged"),
         (lambda text: text.replace('"language": "nl"', '"language": "nl", "language": "ar"'), "record-file-damaged"),
         (lambda text: text.replace("+00:00", ""), "record-file-damaged"),
+        (lambda text: text.replace('"language": "nl"', '"language": "\\ud800"'), "record-file-damaged"),
+        (lambda text: text.replace('"credit": 1.0', '"credit": 1e999'), "record-file-damaged"),
+        (lambda text: text.replace('"number": 1,', f'"number": {2**63 - 1},'), "record-file-damaged"),
+        (lambda text: re.sub('"made": "[^"]*"', '"made": "9999-12-31T23:59:59-23:59"', text), "record-file-damaged"),
         (lambda text: "[" * 100_000, "record-file-damaged"),
         (lambda text: "", "record-file-damaged"),
         (lambda text: "[]", "record-file-not-one"),
