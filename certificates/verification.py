@@ -248,7 +248,7 @@ def _recipient(body: Mapping[str, Any], email: str | None) -> Outcome:
 def hash_email(email: str, *, salt: str) -> str:
     """``sha256$`` and the hash of the lower-cased address and the salt."""
     normal = unicodedata.normalize("NFC", email.strip()).lower()
-    return "sha256$" + hashlib.sha256((normal + salt).encode()).hexdigest()
+    return "sha256$" + hashlib.sha256((normal + salt).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _evidence(body: Mapping[str, Any]) -> Outcome:

@@ -12,6 +12,9 @@ from typing import Any, Self
 
 from translations import CourseError
 
+MOST_SEED = 2**53 - 1
+"""The largest that every language and file of the course keeps exactly."""
+
 
 def option(default: Any, **choices: Any) -> Any:
     """A field with what argparse should know of it besides its type."""
@@ -49,11 +52,13 @@ class ZeroOptions:
             raise CourseError("labs.option-at-least", name="micro-batch", least=1, value=self.micro_batch)
         if self.stage not in (0, 1, 2, 3):
             raise CourseError("labs.unknown-stage", value=self.stage)
+        if not 0 <= self.seed <= MOST_SEED:
+            raise CourseError("labs.seed-out-of-range", most=MOST_SEED, value=self.seed)
         if self.precision not in ("bf16", "fp32", "fp64"):
             raise CourseError("labs.unknown-precision", value=self.precision, known="bf16, fp32, fp64")
         if self.hidden % self.heads:
             raise CourseError("labs.heads-do-not-divide", hidden=self.hidden, heads=self.heads)
-        if self.clip is not None and self.clip <= 0:
+        if self.clip is not None and not self.clip > 0:  # NaN is no norm either
             raise CourseError("labs.clip-not-positive", value=self.clip)
         if not 0 <= self.slow <= 10:
             raise CourseError("labs.slow-out-of-range", value=self.slow)

@@ -7,6 +7,7 @@ before a command needs it. Help texts here are ids of messages; `main` puts the 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -367,8 +368,15 @@ class _right_use:
 
 
 def _read(file: Path) -> str:
+    from labs.exercises.reading import LIMIT
+
     try:
-        return file.read_text(encoding="utf-8")
+        # Never more than a check looks at, nor waiting for a pipe: a device has no end.
+        if file.exists() and not file.is_file() and not file.samefile(os.devnull):
+            raise CourseError("shardwise.file-unreadable", path=str(file))
+        with file.open("rb") as opened:
+            data = opened.read(LIMIT + 1)
+        return data.decode("utf-8-sig", "replace" if len(data) > LIMIT else "strict")
     except FileNotFoundError as error:
         raise CourseError("shardwise.no-file", path=str(file)) from error
     except (OSError, UnicodeDecodeError) as error:
@@ -389,9 +397,20 @@ def _complain(text: Translator, error: CourseError) -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command and leaves with its exit code; a learner never sees a traceback for what the course foresees."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
-    sys.exit(run(words))
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+        getattr(sys, name).reconfigure(encoding="utf-8", errors="replace")
+    code = run(words)
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # What is left in the buffer would be tried again, and told again, as Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            _complain(translator("en"), CourseError("shardwise.system-refused", reason=error.strerror or error))
+        code = NO
+    sys.exit(code)
 
 
 def run(words: Sequence[str]) -> int:
@@ -411,6 +430,9 @@ def run(words: Sequence[str]) -> int:
         return WRONG_USE
     except CourseError as error:
         _complain(desk.text, error)
+        return NO
+    except OSError as error:
+        _complain(desk.text, CourseError("shardwise.system-refused", reason=error.strerror or error))
         return NO
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED

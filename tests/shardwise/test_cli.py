@@ -352,3 +352,60 @@ def test_a_broken_record_is_told_and_kept(capsys: Printed, tmp_path: Path) -> No
     assert run("record", "show", "--lang", "nl") == 0
     assert "beschadigd" in capsys.readouterr().err
     assert list((tmp_path / "data").glob("record-broken-*"))
+
+
+# --- what a system may refuse
+
+
+def started(command: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command in a shell, which can close a stream or point it at a device."""
+    return subprocess.run(
+        ["bash", "-c", command, "bash", sys.executable, "-m", "shardwise.cli", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_output_that_finds_no_room_is_told_without_a_traceback() -> None:
+    ended = started('"$@" >/dev/full', "check", "--list")
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
+    assert "No space left" in ended.stderr
+
+
+def test_closed_streams_are_no_fault() -> None:
+    assert started('"$@" >&-', "check", "--list").stderr == ""
+    assert started('"$@" 2>&-', "check", "nope", "x").returncode == 2
+    cut = started('"$@" | true; exit ${PIPESTATUS[0]}', "lab", "list", "--help")
+    assert "Traceback" not in cut.stderr
+
+
+@pytest.mark.parametrize("file", ["/dev/zero", "pipe"])
+def test_a_file_without_an_end_is_no_source(file: str, tmp_path: Path, capsys: Printed) -> None:
+    if file == "pipe":
+        file = str(tmp_path / file)
+        os.mkfifo(file)
+    assert run("check", "zero-1", file, "--json") == 2
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("start", "failed_at"),
+    [("\ufeff# ", "file/empty"), ("#" * 300_000, "file/too-large"), ("#" + "é" * 150_000, "file/too-large")],
+)
+def test_a_source_is_read_as_an_editor_saved_it(start: str, failed_at: str, tmp_path: Path, capsys: Printed) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(start, encoding="utf-8")
+    assert run("check", "zero-1", str(file), "--json") == 1
+    assert json.loads(capsys.readouterr().out)["failed_at"] == failed_at
+
+
+def test_an_address_of_any_bytes_is_compared() -> None:
+    assert run("certificate", "verify", "tests/certificates/fixtures/practice_valid.jwt", "--email", "\udcff@x") == 1
+
+
+@pytest.mark.parametrize("words", [("--clip", "nan"), ("--seed", "9" * 23), ("--seed", "-1")])
+def test_numbers_that_no_run_can_take_are_wrong_use(words: tuple[str, str], capsys: Printed) -> None:
+    assert run("lab", "run", "zero", "--json", *words) == 2
+    assert capsys.readouterr().out == ""
