@@ -32,7 +32,7 @@ _START_SECONDS = 60
 
 
 def learn(language: Language, *, port: int | None = None, browser: bool = True) -> NoReturn:
-    """Runs JupyterLab until it is stopped, and ends with its exit code. Raises CourseError where it can't be started."""
+    """Runs JupyterLab until it is stopped, then ends the process. Raises CourseError where it can't be started."""
     chosen = workspace.prepare(language)
     text = translator(language)
     for notice in chosen.notices:
