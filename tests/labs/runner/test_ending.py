@@ -157,7 +157,8 @@ def test_a_rank_or_a_leader_that_someone_else_kills(place: int) -> None:
     """The first id that a rank prints is its own, the second its leader's."""
 
     def kill(_rank: int, line: str) -> None:
-        os.kill(int(line.split()[place]), signal.SIGKILL)
+        if line.startswith("running "):  # on a busy machine gloo has something to say, too
+            os.kill(int(line.split()[place]), signal.SIGKILL)
 
     with pytest.raises(CourseError) as caught:
         runner.run(ENDLESS, ranks=2, on_output=kill)
