@@ -133,7 +133,7 @@ def _content(text: bytes) -> str:
         cells: list[dict[str, Any]] = json.loads(text)["cells"]
         told = [(each["cell_type"], "".join(each["source"]), each.get("outputs") or []) for each in cells]
         text = json.dumps(told, sort_keys=True).encode()
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         pass
     return hashlib.sha256(text).hexdigest()
 
@@ -169,7 +169,7 @@ class _List:
                 raise TypeError
         except FileNotFoundError:
             return cls(path=path, hashes={})
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             kept = _free(path, "damaged")
             path.replace(kept)
             return cls(path=path, hashes={}, notices=(CourseError("shardwise.workspace-list-damaged", path=kept),))

@@ -141,9 +141,26 @@ def test_a_deleted_lesson_comes_back(course: Course) -> None:
     assert course.text() == notebook("first")
 
 
+@pytest.mark.parametrize("broken", ["", "{", "[" * 100_000, '{"cells": [{"cell_type": "code", "source": 5}]}'])
+def test_a_copy_that_is_no_notebook_stays_as_it_is(course: Course, broken: str) -> None:
+    course.prepare()
+    course.copy().write_text(broken)
+    course.prepare()
+    assert course.copy().read_text() == broken
+
+
 @pytest.mark.parametrize(
     "broken",
-    ["", "{", "[]", '{"version": 1}', '{"version": "1", "lessons": {}}', '{"version": 1, "lessons": [1]}', "\x00"],
+    [
+        "",
+        "{",
+        "[]",
+        '{"version": 1}',
+        '{"version": "1", "lessons": {}}',
+        '{"version": 1, "lessons": [1]}',
+        "\x00",
+        "[" * 100_000,
+    ],
 )
 def test_a_broken_list_loses_nothing(course: Course, broken: str) -> None:
     course.prepare()
