@@ -8,6 +8,9 @@ from lessons.builder import lessons
 from shardwise.units import units
 from translations import language, languages, translator
 
+DIRECTION_MARKS = dict.fromkeys((0x2066, 0x2067, 0x2068, 0x2069))
+"""What the builder puts around a Latin word in an Arabic heading."""
+
 
 @pytest.mark.parametrize("code", [each.code for each in languages()])
 def test_a_unit_is_called_as_its_lesson_is(code: str) -> None:
@@ -15,4 +18,4 @@ def test_a_unit_is_called_as_its_lesson_is(code: str) -> None:
     built = [unit for unit in units() if unit.open(language(code))]
     assert built
     for unit in built:
-        assert unit.title(translator(code)) == titles[unit.id]
+        assert unit.title(translator(code)) == titles[unit.id].translate(DIRECTION_MARKS)
