@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeGuard
 
-from quiz.items import Item, Option, Slip
+from quiz.items import Item, Option, Slip, objectives
 from quiz.numbers import Unit, parse
 from quiz.numbers import unit as find_unit
 from quiz.rendering import fill, tidy
@@ -96,8 +96,11 @@ class _Grader:
     def explained(self, parts: Sequence[str], *, correct: bool) -> str:
         """The sentences on this answer, then what is true; after a wrong one, where to look."""
         general = self.say("feedback", self.item.feedback)
-        look = [] if correct else [self.text("quiz.look-again", lesson=self.item.unit)]
+        look = [] if correct else [self.text("quiz.look-again", objective=self.objective())]
         return "\n\n".join([*dict.fromkeys(part for part in [*parts, general] if part), *look])
+
+    def objective(self) -> str:
+        return next(each.say(self.language) for each in objectives(self.item.unit) if each.id == self.item.objective)
 
     def one(self, answer: Answer) -> Graded:
         options = {option.key: option for option in self.item.options}

@@ -226,7 +226,8 @@ class Session:
         for id, count in self.result().misconceptions:
             truth = known[id].say(self.language)
             if count >= policy().misconception_repeats:
-                notes.append(text("quiz.misconception-repeated", truth=truth, lesson=known[id].unit or self.unit))
+                lesson = text(f"shardwise.unit-{known[id].unit or self.unit}")
+                notes.append(text("quiz.misconception-repeated", truth=truth, lesson=lesson))
             else:
                 notes.append(text("quiz.misconception-met", truth=truth))
         return tuple(notes)

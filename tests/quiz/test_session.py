@@ -151,7 +151,7 @@ def test_a_misconception_met_twice_points_to_its_lab() -> None:
         session.answer(answer)
         session.next()
     assert session.result().misconceptions == (("accumulation-means-no-communication", 2),)
-    assert "Twice you met the same idea" in session.misconception_notes()[0]
+    assert "The same misunderstanding was in more than one" in session.misconception_notes()[0]
 
 
 def test_every_question_can_be_shown_in_every_language() -> None:
