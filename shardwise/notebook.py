@@ -404,7 +404,7 @@ def diagnose(id: str) -> None:
     found = _known(id)
     code = found.code("broken").strip("\n")
     _show(rendering.html(found.diagnosis.symptom) + pages.code(code, name="broken.py"))
-    _show(shown.verdict(check(id, found.folder / "broken.py", lesson.language), lesson.text))
+    _show(shown.finding(check(id, found.folder / "broken.py", lesson.language), lesson.text))
     _display(Diagnosis(shown.diagnosis(found), language=lesson.language))
 
 

@@ -53,7 +53,17 @@ def verdict(found: Verdict, text: Translator) -> str:
     """A check's verdict; what it means stands in words first."""
     title = text("shardwise.check-passed" if found.passed else "shardwise.check-failed")
     body = pages.box(found.message, mood="good" if found.passed else "bad", title=title)
-    return body + (pages.printed(found.printed, name=text("shardwise.check-printed")) if found.printed else "")
+    return body + _printed(found, text)
+
+
+def finding(found: Verdict, text: Translator) -> str:
+    """What the check of somebody else's file prints: no points, no word to the learner about them."""
+    body = pages.box(found.finding, mood="bad", title=text("shardwise.diagnose-prints"))
+    return body + _printed(found, text)
+
+
+def _printed(found: Verdict, text: Translator) -> str:
+    return pages.printed(found.printed, name=text("shardwise.check-printed")) if found.printed else ""
 
 
 def diagnosis(exercise: Exercise) -> tuple[Part, ...]:

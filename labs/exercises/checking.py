@@ -43,6 +43,7 @@ class Verdict:
     """Whether a file holds, with points for the groups before the first failure.
 
     `failed_at` is "group/failure", None where all holds; `rank` is the rank that the message speaks of, if it is one.
+    `finding` is what the message says of the file alone, without the points and the word to who wrote it.
     """
 
     passed: bool
@@ -50,6 +51,7 @@ class Verdict:
     of: int
     failed_at: str | None
     message: str
+    finding: str
     rank: int | None
     printed: str = ""
 
@@ -121,10 +123,16 @@ def _run(own: Exercise, text: Translator, file: Path, seed: int, timeout: float,
             first = min(failures, key=lambda each: _place(own, each.group))
             alike = {each.rank for each in failures if each.id == first.id} == set(range(case.ranks))
             return _verdict(own, text, first, _say(own, text, first), case, printed, every=alike)
-    lines = [text("labs.check-passed", points=own.of, of=own.of)]
-    lines += [_say(own, text, remark) for remark in remarks]
+    said = [_say(own, text, remark) for remark in remarks]
     return Verdict(
-        passed=True, points=own.of, of=own.of, failed_at=None, message="\n\n".join(lines), rank=None, printed=printed
+        passed=True,
+        points=own.of,
+        of=own.of,
+        failed_at=None,
+        message="\n\n".join([text("labs.check-passed", points=own.of, of=own.of), *said]),
+        finding="\n\n".join(said),
+        rank=None,
+        printed=printed,
     )
 
 
@@ -197,17 +205,17 @@ def _verdict(
     if told_by_rank:
         group = case.group if case and case.group else ""
     points = sum(list(own.points.values())[: max(0, _place(own, group))])
-    lines = [said]
+    finding = said
     if failure.rank is not None and failure.id not in NAMED and case is not None and case.communicates:
         where = "labs.check-at-every-rank" if every else "labs.check-at-rank"
-        lines = [f"{text(where, rank=failure.rank, last=case.ranks - 1)} {said}"]
-    lines.append(text("labs.check-points", points=points, of=own.of))
+        finding = f"{text(where, rank=failure.rank, last=case.ranks - 1)} {said}"
     return Verdict(
         passed=False,
         points=points,
         of=own.of,
         failed_at=f"{failure.group}/{failure.id}",
-        message="\n\n".join(lines),
+        message="\n\n".join([finding, text("labs.check-points", points=points, of=own.of)]),
+        finding=finding,
         rank=failure.rank,
         printed=printed,
     )

@@ -121,6 +121,13 @@ def test_python_that_cannot_be_read_is_kept_and_told(ran: dict[str, Any]) -> Non
     assert "zero-1.py" in html(ran["broken"])
 
 
+def test_somebody_elses_file_is_shown_with_what_its_check_finds_and_no_points(ran: dict[str, Any]) -> None:
+    text = translator("ar")
+    assert text("shardwise.diagnose-prints") in html(ran["diagnose"])
+    assert text("labs.check-points", points=0, of=0).split(":")[0] not in html(ran["diagnose"])
+    assert text("shardwise.check-failed") not in html(ran["diagnose"])
+
+
 def test_hints_come_one_at_a_time(ran: dict[str, Any]) -> None:
     text = translator("ar")
     assert text("shardwise.hint-of", number=1, total=3) in html(ran["hint"])
