@@ -486,6 +486,13 @@ def _usage(error: typer.TyperException, text: Translator) -> int:
     elif parameter is not None:
         kind = {int: "whole", float: "number"}.get(parameter.type_descriptor.annotation, "other")
         said = text(f"shardwise.cli-bad-{kind}", name=_called(parameter))
+    elif kind == "BadOptionUsage":
+        said = text("shardwise.cli-bad-other", name=error.option_name)  # type: ignore[attr-defined]
+    elif kind == "UsageError" and context is not None:  # a group fails so for a name, a command for what is left over
+        if known := getattr(context.command, "commands", None):
+            said = text("shardwise.cli-no-command", known=", ".join(known))
+        else:
+            said = text("shardwise.cli-too-many", command=context.command_path)
     else:
         said = error.format_message()
     print(said, file=sys.stderr)

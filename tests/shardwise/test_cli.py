@@ -124,6 +124,15 @@ def test_wrong_use_is_told_in_the_learners_language(capsys: Printed) -> None:
     assert "يقبل" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [("lob",), ("lab", "rn"), ("doctor", "x"), ("lab", "run", "zero", "--ranks")])
+def test_what_the_command_line_itself_refuses_is_told_in_the_learners_language(
+    words: tuple[str, ...], capsys: Printed
+) -> None:
+    assert run("--lang", "nl", *words) == 2
+    told = capsys.readouterr().err
+    assert not any(each in told for each in ("No such", "unexpected", "requires")), told
+
+
 # --- labs
 
 
