@@ -25,7 +25,7 @@ from labs.telemetry.rows import Row
 from translations import Language
 
 EVERY = 0.05
-TOLD_EVERY = 3.0
+TOLD_EVERY = 1.5
 # A page that opens a moment after the first rows would miss them: until then everything is sent again.
 OPENING = 4.0
 
@@ -47,7 +47,8 @@ class Live:
         self._plot: Any = None
         self._place: Any = None
         self._sender: threading.Thread | None = None
-        self._shown = self._told = 0.0
+        self._shown = 0.0
+        self._told = -TOLD_EVERY  # never yet
 
     @property
     def rows(self) -> Mapping[int, tuple[Row, ...]]:
@@ -65,7 +66,7 @@ class Live:
 
         self._plot = _plot(self._words, ranks=len(self._rows), formula=self._formula)
         self._place = display(self._plot, display_id=True)  # type: ignore[no-untyped-call]
-        self._shown = self._told = time.monotonic()
+        self._shown = time.monotonic()
         self._sender = threading.Thread(target=self._send_until_the_end, name="live plot", daemon=True)
         self._sender.start()
 
@@ -133,9 +134,11 @@ class Live:
         self._plot.send(content, buffers=[numbers.tobytes()])
 
     def _status(self, latest: Mapping[int, Row], peaks: Mapping[int, int], times: tuple[float, float]) -> str | None:
-        """Now and then, one rank's numbers in words for who does not see the plot; in between, None."""
+        """Now and then, one rank's numbers in words for who does not see the plot; in between, and before a rank has
+        begun its first phase, None.
+        """
         now = time.monotonic()
-        if now - self._told < TOLD_EVERY:
+        if self._window.begun is None or now - self._told < TOLD_EVERY:
             return None
         self._told = now
         rank = max(latest, key=lambda each: peaks.get(each, 0))

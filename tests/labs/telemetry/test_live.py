@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -33,6 +34,18 @@ def test_without_a_notebook_it_only_collects() -> None:
 
 def test_a_run_that_told_nothing_still_leaves_a_figure() -> None:
     assert "have not told anything" in Live(1, None, "en").finish().alt
+
+
+def test_the_ranks_start_until_a_phase_has_begun_and_numbers_come_now_and_then() -> None:
+    live = Live(1, None, "en")
+
+    def told(row: Row) -> str | None:
+        live.feed(0, row)
+        return live._status({0: row}, {0: row.bytes.total}, (0.0, row.seconds))
+
+    assert told(replace(ROW, phase="")) is None
+    assert "rank 0 holds 4 MB" in (told(ROW) or "").replace("4.00", "4").replace("\u202f", " ")
+    assert told(ROW) is None
 
 
 @pytest.mark.parametrize("language", ["en", "ar"])
