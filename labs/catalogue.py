@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -127,6 +128,7 @@ def run_lab(
     settings = chosen.options(**options).checked(ranks=ranks)
     if ranks > MAX_RANKS:
         raise CourseError("labs.too-many-ranks", value=ranks, most=MAX_RANKS)
+    _fits(name, ranks=ranks, options=options)
 
     with tempfile.TemporaryDirectory(prefix="shardwise-") as place:
         folder = Path(place)
@@ -156,3 +158,13 @@ def run_lab(
         "predicted": predicted[0],
     }
     return LabRun(data=data, rows=rows)
+
+
+def _fits(name: str, *, ranks: int, options: dict[str, Any]) -> None:
+    """Raises CourseError for a model whose states alone are more than the machine's memory: it could only be killed."""
+    import psutil
+
+    needed = ranks * formula(name, ranks=ranks, **options).model_states
+    total = psutil.virtual_memory().total
+    if needed > total:
+        raise CourseError("labs.model-too-large", needed=math.ceil(needed / 10**9), total=total // 10**9)

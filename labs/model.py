@@ -108,7 +108,8 @@ class GPT(nn.Module):
         self.embedding = Embedding(shape)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.head = Head(shape)
-        self.initialise(shape, seed)
+        if not next(self.parameters()).is_meta:
+            self.initialise(shape, seed)
         self.to(dtype)
         if shape.tied:
             self.head.linear.weight = self.embedding.token.weight

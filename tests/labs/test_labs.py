@@ -96,6 +96,7 @@ def test_the_model_learns() -> None:
         ({"slow": -1.0}, "slow-out-of-range"),
         ({"ranks": 0}, "option-at-least"),
         ({"ranks": 400}, "too-many-ranks"),
+        ({"hidden": 2**20}, "model-too-large"),
         ({"stge": 1}, "unknown-option"),
         ({"micro_batch": 0}, "option-at-least"),
     ],
