@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 from labs.telemetry.categories import CATEGORIES
 from labs.telemetry.drawing.palette import LOOKS
@@ -52,20 +55,22 @@ class Watch:
     def output(self, rank: int, line: str) -> None:
         self._console.print(f"[{rank}] {line.rstrip()}", markup=False, highlight=False)
 
-    def __rich__(self) -> Table:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         text = self._text
-        table = _memory_table(text, text("shardwise.lab-now"))
-        table.add_column(text("shardwise.lab-highest"), justify="right")
-        table.add_column(text("shardwise.lab-phase"))
         with self._lock:
-            for rank, row in self._rows.items():
-                if row is None:
-                    table.add_row(str(rank), *["·"] * (len(CATEGORIES) + 2), text("shardwise.lab-starting"))
-                    continue
-                phase = text(f"labs.telemetry-phase-{row.phase}") if row.phase else ""
-                peak = formats.bytes_(self._peaks[rank], text.language)
-                table.add_row(*_memory_cells(rank, row.bytes.as_dict(), text), peak, phase)
-        return table
+            columns = [
+                _Column(rank=rank, held=None, highest=0, phase=text("shardwise.lab-starting"))
+                if row is None
+                else _Column(
+                    rank=rank,
+                    held=row.bytes.as_dict(),
+                    highest=self._peaks[rank],
+                    phase=text(f"labs.telemetry-phase-{row.phase}") if row.phase else "",
+                )
+                for rank, row in self._rows.items()
+            ]
+        title = text("shardwise.lab-now")
+        yield from _memory(columns, text, title=title, console=console, width=options.max_width)
 
 
 @contextmanager
@@ -83,12 +88,16 @@ def watching(*, ranks: int, text: Translator) -> Iterator[Watch]:
 def lab_run(data: Mapping[str, Any], text: Translator) -> None:
     """What a lab reports: bytes by rank at rest, losses beside the single process, traffic."""
     console = Console()
-    table = _memory_table(text, text("shardwise.lab-at-rest"))
-    table.add_column(text("shardwise.lab-highest"), justify="right")
-    for each in data["ranks"]:
-        highest = each.get("peak_total", sum(each["bytes"]["peak"].values()))
-        table.add_row(*_memory_cells(each["rank"], each["bytes"]["rest"], text), formats.bytes_(highest, text.language))
-    console.print(table)
+    columns = [
+        _Column(
+            rank=each["rank"],
+            held=each["bytes"]["rest"],
+            highest=each.get("peak_total", sum(each["bytes"]["peak"].values())),
+        )
+        for each in data["ranks"]
+    ]
+    for part in _memory(columns, text, title=text("shardwise.lab-at-rest"), console=console, width=console.width):
+        console.print(part)
     losses = data["ranks"][0]["losses"]
     first, last, alone = (f"{value:.4f}" for value in (losses[0], losses[-1], data["reference_losses"][-1]))
     console.print(text("shardwise.lab-losses", first=first, last=last, alone=alone), highlight=False)
@@ -97,19 +106,52 @@ def lab_run(data: Mapping[str, Any], text: Translator) -> None:
         console.print(text("shardwise.lab-moved", collective=name, times=count["count"], bytes=moved), highlight=False)
 
 
-def _memory_table(text: Translator, title: str) -> Table:
+@dataclass(frozen=True, kw_only=True)
+class _Column:
+    """What one rank holds; `held` is None before it has told anything, `phase` None where the table has no such row."""
+
+    rank: int
+    held: Mapping[str, int] | None
+    highest: int
+    phase: str | None = None
+
+
+def _memory(
+    columns: Sequence[_Column], text: Translator, *, title: str, console: Console, width: int
+) -> Iterator[Table | Text]:
+    """The categories as rows and the ranks as columns; those that the width has no room for are counted below."""
+    shown = len(columns)
+    table = _memory_table(columns, text, title)
+    while shown > 1 and Measurement.get(console, console.options.update(max_width=10_000), table).maximum > width:
+        shown -= 1
+        table = _memory_table(columns[:shown], text, title)
+    yield table
+    if more := len(columns) - shown:
+        yield Text(text("shardwise.lab-more", count=more))
+
+
+def _memory_table(columns: Sequence[_Column], text: Translator, title: str) -> Table:
     table = Table(title=title, title_justify="left")
-    table.add_column(text("shardwise.rank"), justify="right")
+    table.add_column(text("shardwise.rank"), no_wrap=True)
+    for each in columns:
+        table.add_column(str(each.rank), justify="right", no_wrap=True, min_width=8)
+
+    def row(name: str, amounts: Iterable[int], style: str) -> None:
+        cells = [
+            "·" if each.held is None else formats.bytes_(amount, text.language)
+            for each, amount in zip(columns, amounts, strict=True)
+        ]
+        table.add_row(Text(name, style=style), *cells)
+
+    held = [each.held or dict.fromkeys(CATEGORIES, 0) for each in columns]
     for category in CATEGORIES:
         name = text(f"labs.telemetry-category-{category.replace('_', '-')}")
-        table.add_column(name, justify="right", header_style=LOOKS[category].colour)
-    table.add_column(text("shardwise.total"), justify="right", style="bold")
+        row(name, [each[category] for each in held], LOOKS[category].colour)
+    row(text("shardwise.total"), [sum(each[category] for category in CATEGORIES) for each in held], "bold")
+    row(text("shardwise.lab-highest"), [each.highest for each in columns], "")
+    if any(each.phase is not None for each in columns):
+        table.add_row(text("shardwise.lab-phase"), *(each.phase or "" for each in columns))
     return table
-
-
-def _memory_cells(rank: int, held: Mapping[str, int], text: Translator) -> list[str]:
-    amounts = [held[category] for category in CATEGORIES]
-    return [str(rank), *(formats.bytes_(amount, text.language) for amount in (*amounts, sum(amounts)))]
 
 
 # --- a quiz
