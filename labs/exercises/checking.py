@@ -123,14 +123,14 @@ def _run(own: Exercise, text: Translator, file: Path, seed: int, timeout: float,
             first = min(failures, key=lambda each: _place(own, each.group))
             alike = {each.rank for each in failures if each.id == first.id} == set(range(case.ranks))
             return _verdict(own, text, first, _say(own, text, first), case, printed, every=alike)
-    said = [_say(own, text, remark) for remark in remarks]
+    noticed = [_say(own, text, remark) for remark in remarks]
     return Verdict(
         passed=True,
         points=own.of,
         of=own.of,
         failed_at=None,
-        message="\n\n".join([text("labs.check-passed", points=own.of, of=own.of), *said]),
-        finding="\n\n".join(said),
+        message="\n\n".join([text("labs.check-passed", points=own.of, of=own.of), *noticed]),
+        finding="\n\n".join(noticed),
         rank=None,
         printed=printed,
     )
