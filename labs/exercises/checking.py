@@ -28,7 +28,7 @@ PATIENCE = 12.0
 """Seconds that a rank may wait in one operation."""
 NAMED = ("died", "hung", "mismatch")
 """Failures of a run in which the runner's own message names the rank."""
-NO_RESULT = ("labs.report-broken", "labs.report-too-large")
+NO_RESULT = ("labs.report-broken", "labs.report-too-large", "labs.runner-ended")
 """What the runner raises where a rank ended well and left something else than a result."""
 FORGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError)
 """What comparing raises on a result that no `work` of ours left: the file replaced the report."""

@@ -186,6 +186,13 @@ def test_endless_loop_ends_in_time() -> None:
     assert time.monotonic() - begun < 30
 
 
+def test_a_file_that_kills_what_leads_its_ranks_gets_a_verdict() -> None:
+    verdict = check("zero-1", zero_1("import signal\nos.kill(os.getppid(), signal.SIGKILL)"))
+    assert not verdict.passed
+    assert verdict.points == 0
+    assert verdict.failed_at
+
+
 def test_skipped_collective_names_the_rank() -> None:
     source = exercise("zero-1").code("solution").replace("in units:", "in units[: 4 - (units[0].rank == 1)]:")
     verdict = check("zero-1", source, patience=4)
