@@ -30,6 +30,8 @@ StartMethod = Literal["forkserver", "spawn"]
 RANKS_LIMIT = 64
 _START_LIMIT = 120.0
 _END_LIMIT = 10.0
+_SILENCE_LIMIT = 30.0
+"""Seconds without a word from a leader, which says something every second, after which it counts as stopped."""
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -111,9 +113,12 @@ def default_method() -> StartMethod:
 
 
 def warm_up() -> None:
-    """Start the server in the background, so that the first run is as quick as the others. Returns at once."""
+    """Start the server in the background, so that the first run is as quick as the others. Returns at once.
+
+    Where it cannot start nothing is said: the first run will.
+    """
     if default_method() == "forkserver":
-        threading.Thread(target=_servers.get, name="warm-up", daemon=True).start()
+        threading.Thread(target=_servers.warm_up, name="warm-up", daemon=True).start()
 
 
 def shut_down() -> None:
@@ -221,22 +226,35 @@ class _Asked:
                 leader.channel.shutdown(socket.SHUT_WR)
                 # One that has not begun yet will see that it need not.
                 leader.channel.settimeout(_END_LIMIT if leader.has_begun else 1.0)
-                with contextlib.suppress(OSError):
+                try:
                     while leader.channel.recv(65536):
                         pass
+                except TimeoutError:
+                    leader.kill()
+                except OSError:
+                    pass
 
     def _pass_events(self, leader: _Leader) -> bool:
         """Put the leader's events into the queue to the last. False where the run was cancelled before."""
         unread = b""
-        begun = time.monotonic()
+        heard = time.monotonic()
         while True:
             ready = processes.readable([leader.channel, self._woken], 1.0)
             if self._cancelled.is_set():
                 return False
-            if not leader.has_begun and time.monotonic() - begun > _START_LIMIT:
-                raise TimeoutError(leader.complaint())
             if leader.channel not in ready:
+                silent = time.monotonic() - heard
+                if leader.has_begun and silent > _SILENCE_LIMIT:
+                    leader.kill()  # a rank stopped it, so that it ends nothing itself
+                    self._events.put({"event": "lost"})
+                    return True
+                if not leader.has_begun and silent > _START_LIMIT:
+                    complaint = leader.complaint()
+                    if self._method == "forkserver":
+                        _servers.end()  # it may be stopped, too
+                    raise TimeoutError(complaint)
                 continue
+            heard = time.monotonic()
             data = leader.channel.recv(1 << 20)
             if not data and leader.has_begun:
                 self._events.put({"event": "lost"})
@@ -246,7 +264,8 @@ class _Asked:
             *whole, unread = (unread + data).split(b"\n")
             for each in whole:
                 event = json.loads(each)
-                leader.has_begun = True
+                if event["event"] == "leading":
+                    leader.pid = event["pid"]
                 if event["event"] in ("over", "failed"):
                     # Its last word; the channel closes when it has ended, and every rank before it.
                     with contextlib.suppress(OSError):
@@ -263,8 +282,18 @@ class _Leader:
 
     channel: socket.socket
     log: Path
-    has_begun: bool = False
+    pid: int | None = None
     process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has told its id, which it does first."""
+        return self.pid is not None
+
+    def kill(self) -> None:
+        """End it with all its ranks, where it lives, as its open channel shows, but does not do that itself."""
+        if self.pid is not None:
+            processes.end_tree(self.pid)
 
     def complaint(self) -> str:
         """The last that the process, or the server it is a copy of, printed."""
@@ -342,6 +371,10 @@ class _Servers:
         except OSError:
             self.end()
             return self.get().ask()
+
+    def warm_up(self) -> None:
+        with contextlib.suppress(OSError):
+            self.get()
 
     def end(self) -> None:
         with self._lock:

@@ -29,6 +29,8 @@ OUTPUT_LIMIT = 1_000_000
 """Bytes of output of one rank that are passed on; the rest is read and dropped."""
 
 _TICK = 0.05
+_WORD = 1.0
+"""Seconds between two signs of life to the asking process."""
 _GRACE = 1.0
 _GRACE_AFTER_MISMATCH = 0.2
 _LINE_LIMIT = 10_000
@@ -113,6 +115,7 @@ class Leader:
             if not self._is_wanted():
                 self._asker_gone = True
                 return
+            self._tell({"event": "leading", "pid": os.getpid()})
             self._begin()
             why = self._watch()
             self._finish(why)
@@ -170,9 +173,13 @@ class Leader:
         """Until the run is over. Returns why: finished, failed, hung, late or cancelled."""
         deadline = time.monotonic() + self._plan.timeout
         grace_until: float | None = None
+        word_at = 0.0
         while True:
             self._wait(_TICK)
             now = time.monotonic()
+            if now > word_at:
+                self._tell({"event": "tick"})
+                word_at = now + _WORD
             self._look_at_calls()
             if self._asker_gone or os.getppid() != self._parent:
                 return "cancelled"

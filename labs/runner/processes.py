@@ -99,12 +99,23 @@ def children() -> list[int]:
 
 
 def end(pid: int) -> None:
-    """Kill a child that nobody waited for yet, with its process group."""
+    """Kill a process that nobody waited for yet, with its process group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if os.getpgid(pid) == pid:
             os.killpg(pid, signal.SIGKILL)
+
+
+def end_tree(pid: int) -> None:
+    """Kill a process that cannot end its descendants itself, and them with their groups."""
+    import psutil
+
+    below: list[psutil.Process] = []
+    with contextlib.suppress(psutil.Error):
+        below = psutil.Process(pid).children(recursive=True)
+    for each in (pid, *(each.pid for each in below)):
+        end(each)
 
 
 def end_children(*, within: float) -> None:

@@ -217,3 +217,41 @@ def test_a_run_that_is_over_before_its_ranks_are_ready() -> None:
     with pytest.raises(runner.RankFailed) as caught:
         runner.run("import time; time.sleep(9)", ranks=4, timeout=0.001)
     assert caught.value.kind == "hung"
+
+
+STOPPING = "import os, signal, time\nos.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(600)\n"
+
+
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_a_rank_that_stops_its_leader_does_not_hang_the_caller(
+    method: StartMethod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_SILENCE_LIMIT", 5.0)
+    begun = time.monotonic()
+    with pytest.raises(CourseError, match="ended from outside"):
+        runner.run(STOPPING, ranks=2, start_method=method)
+    assert time.monotonic() - begun < 40
+    assert gone(runner.survivors)
+    assert runner.run("print(1)", ranks=1).ranks[0].output == "1\n"
+
+
+def test_an_interrupt_ends_a_leader_that_a_rank_stopped(parent: Callable[[str], Parent]) -> None:
+    parent(f"""
+import signal, time
+from labs import runner
+
+def interrupt(_rank, line):
+    if line == "stopping":
+        time.sleep(0.5)
+        signal.raise_signal(signal.SIGINT)
+
+try:
+    runner.run({STOPPING!r}.replace("os.kill", "print('stopping', flush=True); time.sleep(0.2); os.kill"), ranks=1,
+               on_output=interrupt)
+except KeyboardInterrupt:
+    pass
+until = time.monotonic() + 12
+while runner.survivors() and time.monotonic() < until:
+    time.sleep(0.1)
+assert not runner.survivors()
+""").finish()
