@@ -29,7 +29,7 @@ PATIENCE = 12.0
 NAMED = ("died", "hung", "mismatch")
 """Failures of a run in which the runner's own message names the rank."""
 NO_RESULT = ("labs.report-broken", "labs.report-too-large", "labs.runner-ended")
-"""What the runner raises where a rank ended well and left something else than a result."""
+"""What the runner raises where a rank left something else than a result, or ended or stopped what leads the ranks."""
 FORGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError)
 """What comparing raises on a result that no `work` of ours left: the file replaced the report."""
 ERROR = 400

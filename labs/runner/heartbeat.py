@@ -6,6 +6,7 @@ the runner reads it, nobody waits for anybody: an entry costs microseconds.
 
 from __future__ import annotations
 
+import math
 import mmap
 import struct
 import time
@@ -137,6 +138,7 @@ class Hearts:
     def now(self, rank: int) -> Now:
         (step,) = _STEP.unpack_from(self._memory, rank * PAGE)
         state, since, operation = _STATE.unpack_from(self._memory, rank * PAGE + _STATE_AT)
+        since = since if math.isfinite(since) else 0.0  # a rank may have written anything here
         return Now(state=state, since=since, step=step if state != NOT_STARTED else -1, operation=_text(operation))
 
     def calls(self, rank: int) -> Iterator[Call]:

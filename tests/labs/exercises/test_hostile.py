@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from labs.exercises import check, exercise, hint
+from labs.runner import client
 from translations import CourseError
 
 HEAD = "import os, sys, torch\nimport torch.distributed as dist\n"
@@ -186,11 +187,24 @@ def test_endless_loop_ends_in_time() -> None:
     assert time.monotonic() - begun < 30
 
 
-def test_a_file_that_kills_what_leads_its_ranks_gets_a_verdict() -> None:
-    verdict = check("zero-1", zero_1("import signal\nos.kill(os.getppid(), signal.SIGKILL)"))
+HEARTBEAT = "os.environ['SHARDWISE_RUN'] + '/heartbeat'"
+SPOILING = {
+    "kills": "os.kill(os.getppid(), 9)",
+    "stops": "os.kill(os.getppid(), 19)\nimport time\ntime.sleep(60)",
+    "truncates": f"import time\nos.truncate({HEARTBEAT}, 0)\ntime.sleep(60)",
+    "overwrites": f"with open({HEARTBEAT}, 'r+b') as file: file.write(b'\\xff' * 9000)\nos._exit(3)",
+}
+
+
+@pytest.mark.parametrize("name", SPOILING)
+def test_a_file_that_spoils_what_leads_its_ranks_gets_a_verdict(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_SILENCE_LIMIT", 5.0)
+    verdict = check("zero-1", zero_1(SPOILING[name]), "nl", timeout=15)
     assert not verdict.passed
     assert verdict.points == 0
-    assert verdict.failed_at
+    assert (verdict.failed_at or "").startswith("shape/")
+    assert "punten" in verdict.message
+    json.dumps(verdict.as_dict())
 
 
 def test_skipped_collective_names_the_rank() -> None:
