@@ -83,7 +83,8 @@ def _run(plan: Plan, rank: int) -> int:
             return end.code & 0xFF if isinstance(end.code, int) else 1
     except BaseException as error:
         failure.write(plan.path, rank, error, script=plan.script, name=plan.name)
-        print(failure.own_traceback(error, script=plan.script, name=plan.name), file=sys.stderr)
+        if not failure.lost_a_peer(error):
+            print(failure.own_traceback(error, script=plan.script, name=plan.name), file=sys.stderr)
         return 1
     if heart is not None:
         heart.end()

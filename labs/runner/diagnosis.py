@@ -117,6 +117,7 @@ class _Diagnosis:
             rank,
             operation=self._awaited(),
             traceback=self._waiters(),
+            full=next((self.failures[each].full for each in self.waiting if each in self.failures), ""),
             waiting=self._who_waits(),
         )
 

@@ -26,6 +26,7 @@ _COMMUNICATION = re.compile(
     r"gloo|NCCL|Connection (closed|reset|refused)|Broken pipe|[Tt]imed out|[Tt]ime ?out|"
     r"failed to pass monitoredBarrier|store->get|wait timeout|recvValue failed|Socket"
 )
+_LOST = re.compile(r"Connection (closed|reset|refused)|Broken pipe")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +137,11 @@ def _lost_another(error: BaseException) -> bool:
     if type(error).__name__ in _OF_COMMUNICATION:
         return True
     return type(error) is RuntimeError and _COMMUNICATION.search(str(error)) is not None
+
+
+def lost_a_peer(error: BaseException) -> bool:
+    """Whether it only says that another rank's connection was closed: why that was, the other rank tells."""
+    return _lost_another(error) and _LOST.search(str(error)) is not None
 
 
 def _json_only(values: dict[str, Any]) -> dict[str, Any]:

@@ -312,3 +312,15 @@ def test_an_error_of_the_course_in_a_rank_is_translated_too() -> None:
     assert isinstance(nested, CourseError)
     text = translations.translator("nl")
     assert nested.in_language(text) in caught.value.message(text)
+
+
+def test_only_the_rank_that_failed_prints_its_traceback() -> None:
+    """Those that lost it would say no more than that; it is kept."""
+    with pytest.raises(runner.RankFailed) as left:
+        runner.run(TRAINING.replace("{trouble}", AT_7 + "os.close(1), os._exit(0)"), ranks=2)
+    assert left.value.outputs == ("", "")
+    assert "onnection" in left.value.full_traceback
+    with pytest.raises(runner.RankFailed) as raised:
+        runner.run(TRAINING.replace("{trouble}", AT_7 + "x.reshape(3)"), ranks=2)
+    assert "Traceback" not in raised.value.outputs[0]
+    assert "x.reshape(3)" in raised.value.outputs[1]
