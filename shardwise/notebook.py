@@ -7,6 +7,8 @@ shown in the learner's language. A widget never waits: a notebook that nobody wa
 from __future__ import annotations
 
 import ast
+import contextlib
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -99,12 +101,21 @@ def open(unit: str, language: str) -> None:
     global _lesson
     _lesson = _Lesson(find_language(language), unit)
     _prepare_shell()
+    threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
     if taught := shown.objectives(unit, _lesson.text):
         _show(taught)
     try:
         _lesson.record.summary()
     except CourseError as error:
         _tell(error.in_language(_lesson.text), mood="bad")
+
+
+def _warm_up() -> None:
+    """So that the first lab starts at once. What goes wrong here that lab will tell."""
+    with contextlib.suppress(Exception):
+        from labs import runner
+
+        runner.warm_up()
 
 
 def _prepare_shell() -> None:

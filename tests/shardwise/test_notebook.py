@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +15,7 @@ import pytest
 from nbclient import NotebookClient
 
 from labs.exercises import exercise
+from labs.runner import processes, survivors
 from quiz import rendering
 from shardwise.record import Record
 from translations import translator
@@ -136,3 +142,26 @@ def test_hints_come_one_at_a_time(ran: dict[str, Any]) -> None:
 
 def test_no_certificate_before_the_quiz(ran: dict[str, Any]) -> None:
     assert translator("ar")("shardwise.certificate-not-yet") in html(ran["certificate"])
+
+
+def test_open_starts_what_the_first_lab_needs(tmp_path: Path) -> None:
+    """Beside the cell, which shows nothing of it; it ends with the kernel."""
+    owner = uuid.uuid4().hex
+    source = f"""{OPEN}
+import time
+from labs.runner import client
+until = time.monotonic() + 30
+while client._servers.pid is None and time.monotonic() < until:
+    time.sleep(0.02)
+print("server", client._servers.pid)
+"""
+    environment = {**os.environ, "SHARDWISE_DATA": str(tmp_path), processes.OWNER: owner}
+    told = subprocess.run(
+        [sys.executable, "-c", source], env=environment, capture_output=True, text=True, timeout=90, check=True
+    )
+    assert told.stdout.splitlines()[-1].removeprefix("server ").isdigit()
+    assert not told.stderr
+    until = time.monotonic() + 10
+    while survivors(owner) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not survivors(owner)
