@@ -144,3 +144,4 @@ if __name__ == "__main__":
         this.report({"losses": reference(ZeroOptions.parse(words[2:]), ranks=int(words[1]))})
     else:
         train(ZeroOptions.parse(words))
+    this.leave()

@@ -4,3 +4,4 @@ from labs.runner import rank
 
 with rank.group():
     pass
+rank.leave()
