@@ -28,6 +28,7 @@ with rank.group() as group:
         rank.step(step)
         dist.all_reduce(total, group=group)
     rank.report({"total": total, "argv": sys.argv[1:]}, {"total": total})
+rank.leave()
 """
 
 
@@ -53,6 +54,7 @@ def test_the_same_script_runs_under_torchrun_and_alone(tmp_path: Path) -> None:
     assert json.loads(alone.stdout) == {"total": [1.0] * 3, "argv": ["x"]}, alone.stderr
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script]
     two = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90)
+    assert two.returncode == 0, two.stderr
     assert json.loads(two.stdout) == {"total": [12.0] * 3, "argv": []}, two.stderr
 
 
