@@ -5,13 +5,15 @@ from __future__ import annotations
 import difflib
 import math
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from labs.options import ZeroOptions
+from labs.options import OPTIONS
+from labs.options.base import Options, TrainingOptions
 from labs.telemetry.categories import CATEGORIES, Bytes
 from translations import CourseError
 
@@ -24,15 +26,31 @@ MAX_RANKS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lab:
-    """A lab's name, its torchrun script, and the options that the script takes."""
+    """A lab by its name, `labs/<name>.py`, an ordinary torchrun script, and the options that the script takes.
+
+    Beside `train` the module may have `at_rest(options, ranks=, rank=) -> Bytes`, what its formula says before anything
+    is run, and `conduct(options, ...) -> LabRun`, for a lab that is more than one run of its script. With `reference`
+    the script also trains the same on one process.
+    """
 
     name: str
     unit: str
-    script: Path
-    options: type[ZeroOptions]
+    reference: bool = True
+
+    @property
+    def script(self) -> Path:
+        return Path(__file__).parent / f"{self.name}.py"
+
+    @property
+    def options(self) -> type[Options]:
+        return OPTIONS[self.name]
+
+    def function(self, name: str) -> Any:
+        """A function of the lab's module; None where it has none of that name. Loads torch."""
+        return getattr(import_module(f"labs.{self.name}"), name, None)
 
 
-LABS = {"zero": Lab(name="zero", unit="04-zero-1", script=Path(__file__).parent / "zero.py", options=ZeroOptions)}
+LABS = {lab.name: lab for lab in (Lab(name="zero", unit="04-zero-1"),)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +82,19 @@ class LabRun:
         """Bytes of one optimizer step's collectives, counted by the unsharded buffer."""
         return sum(count["bytes"] for count in self.data["ranks"][rank]["collectives"].values())
 
+    def traffic_by_axis(self, *, rank: int = 0) -> dict[str, int]:
+        """The same bytes by the axis of the device mesh on which they move."""
+        axes: dict[str, dict[str, dict[str, int]]] = self.data["ranks"][rank]["axes"]
+        return {axis: sum(count["bytes"] for count in counts.values()) for axis, counts in axes.items()}
+
     def collectives(self, *, rank: int = 0) -> dict[str, dict[str, int]]:
         found: dict[str, dict[str, int]] = self.data["ranks"][rank]["collectives"]
         return found
 
     @property
     def losses(self) -> list[float]:
-        """Means over the global batch."""
-        found: list[float] = self.data["ranks"][0]["losses"]
+        """Means over the global batch, from the first rank that has any (of a pipeline, only the last stage)."""
+        found: list[float] = next((report["losses"] for report in self.data["ranks"] if report["losses"]), [])
         return found
 
     @property
@@ -89,82 +112,118 @@ def lab(name: str) -> Lab:
     return LABS[name]
 
 
-def formula(name: str, *, ranks: int, **options: Any) -> Bytes:
+def options_of(name: str, options: Mapping[str, Any]) -> Options:
+    """The lab's options. Raises CourseError for one that the lab doesn't have."""
+    known = {entry.name for entry in fields(lab(name).options)}
+    for option in options:
+        if option not in known:
+            nearest = difflib.get_close_matches(option, known, n=1)
+            raise CourseError("labs.unknown-option", name=option, lab=name, known=", ".join(nearest or sorted(known)))
+    return lab(name).options(**options)
+
+
+def ranks_of(name: str, options: Mapping[str, Any], ranks: int | None) -> int:
+    """How many ranks the lab runs on: as asked, or as the options ask, or 4."""
+    wanted = options_of(name, options).ranks()
+    if ranks is not None and wanted is not None and ranks != wanted:
+        raise CourseError("labs.ranks-do-not-fit", value=ranks, wanted=wanted)
+    return ranks if ranks is not None else (wanted if wanted is not None else 4)
+
+
+def checked(name: str, options: Mapping[str, Any], *, ranks: int) -> Options:
+    """The lab's options; CourseError for what cannot run on so many ranks."""
+    settings = options_of(name, options).checked(ranks=ranks)
+    if ranks > MAX_RANKS:
+        raise CourseError("labs.too-many-ranks", value=ranks, most=MAX_RANKS)
+    return settings
+
+
+def formula(name: str, *, ranks: int | None = None, rank: int = 0, **options: Any) -> Bytes:
     """What the lab's formula says a rank holds at rest, before anything is run."""
-    from labs.model import GPT
-    from labs.planner.zero import pieces_of, predict
-    from labs.zero import shape_of
-
-    chosen = lab(name).options(**options).checked(ranks=ranks)
-    import torch
-
-    with torch.device("meta"):
-        pieces = pieces_of(GPT(shape_of(chosen)).pieces)
-    states = predict(pieces, stage=chosen.stage, ranks=ranks, precision=chosen.precision).states
-    return Bytes(parameters=states.parameters, gradients=states.gradients, optimizer_states=states.optimizer_states)
+    number = ranks_of(name, options, ranks)
+    settings = checked(name, options, ranks=number)
+    at_rest = lab(name).function("at_rest")
+    if at_rest is None:
+        raise CourseError("labs.no-formula", lab=name)
+    found: Bytes = at_rest(settings, ranks=number, rank=rank)
+    return found
 
 
 def run_lab(
     name: str,
     *,
-    ranks: int = 4,
+    ranks: int | None = None,
     timeout: float = 300.0,
     on_row: Callable[[int, Row], None] | None = None,
     on_output: Callable[[int, str], None] | None = None,
     **options: Any,
 ) -> LabRun:
-    """Run a lab on `ranks` ranks and put their reports together. Raises CourseError for options that cannot run,
-    RankFailed for a run that breaks.
+    """Run a lab and put its ranks' reports together. `ranks` is 4 where neither it nor a layout says otherwise.
+
+    Raises CourseError for options that cannot run, RankFailed for a run that breaks.
     """
     from labs.runner import run
     from labs.telemetry.rows import Reader, read
 
     chosen = lab(name)
-    known = {entry.name for entry in fields(chosen.options)}
-    for option in options:
-        if option not in known:
-            nearest = difflib.get_close_matches(option, known, n=1)
-            raise CourseError("labs.unknown-option", name=option, lab=name, known=", ".join(nearest or sorted(known)))
-    settings = chosen.options(**options).checked(ranks=ranks)
-    if ranks > MAX_RANKS:
-        raise CourseError("labs.too-many-ranks", value=ranks, most=MAX_RANKS)
-    _fits(name, ranks=ranks, options=options)
+    number = ranks_of(name, options, ranks)
+    settings = checked(name, options, ranks=number)
+    _fits(chosen, settings, ranks=number)
+    if conduct := chosen.function("conduct"):
+        conducted: LabRun = conduct(settings, ranks=number, timeout=timeout, on_row=on_row, on_output=on_output)
+        return conducted
 
     with tempfile.TemporaryDirectory(prefix="shardwise-") as place:
         folder = Path(place)
-        watching = Reader(folder, ranks=ranks, on_row=on_row) if on_row else nullcontext()
+        watching = Reader(folder, ranks=number, on_row=on_row) if on_row else nullcontext()
         with watching:
             outcome = run(
                 chosen.script,
-                ranks=ranks,
+                ranks=number,
                 arguments=settings.arguments(),
                 timeout=timeout,
                 on_output=on_output,
                 folder=folder,
             )
         rows = read(folder)
-    alone = run(chosen.script, ranks=1, arguments=["--reference", str(ranks), *settings.arguments()], timeout=timeout)
+    reports = [cast("dict[str, Any]", result.value) for result in outcome.ranks]
+    losses: list[float] = []
+    if chosen.reference:
+        words = ["--reference", str(number), *settings.arguments()]
+        alone = run(chosen.script, ranks=1, arguments=words, timeout=timeout)
+        losses = cast("dict[str, Any]", alone.ranks[0].value)["losses"]
+    return LabRun(data=together(name, settings, reports, reference_losses=losses), rows=rows)
 
-    reports: list[dict[str, Any]] = [cast("dict[str, Any]", result.value) for result in outcome.ranks]
-    counted = {report.pop("parameters") for report in reports}
-    predicted = [report.pop("predicted") for report in reports]
-    data = {
+
+def together(
+    name: str, settings: Options, reports: Sequence[dict[str, Any]], *, reference_losses: Sequence[float]
+) -> dict[str, Any]:
+    """The lab's JSON. What a report has under "whole" is of the whole run, and rank 0 says it."""
+    ranks = len(reports)
+    wholes = [report.pop("whole", {}) for report in reports]
+    parameters = [report.pop("parameters") for report in reports]
+    data: dict[str, Any] = {
         "lab": name,
-        "parameters": counted.pop(),
-        "layout": {"dp": ranks, "zero": settings.stage, "precision": settings.precision},
-        "global_batch": settings.global_batch(ranks),
-        "reference_losses": cast("dict[str, Any]", alone.ranks[0].value)["losses"],
-        "ranks": reports,
-        "predicted": predicted[0],
+        "parameters": parameters[0],
+        "layout": settings.layout(ranks),
+        "reference_losses": list(reference_losses),
+        "ranks": list(reports),
+        "predicted": reports[0].get("predicted"),
     }
-    return LabRun(data=data, rows=rows)
+    if isinstance(settings, TrainingOptions):
+        data["global_batch"] = settings.global_batch(ranks)
+    data.update(wholes[0])
+    return data
 
 
-def _fits(name: str, *, ranks: int, options: dict[str, Any]) -> None:
+def _fits(chosen: Lab, settings: Options, *, ranks: int) -> None:
     """Raises CourseError for a model whose states alone are more than the machine's memory: it could only be killed."""
     import psutil
 
-    needed = ranks * formula(name, ranks=ranks, **options).model_states
+    at_rest = chosen.function("at_rest")
+    if at_rest is None:
+        return
+    needed = sum(at_rest(settings, ranks=ranks, rank=rank).model_states for rank in range(ranks))
     total = psutil.virtual_memory().total
     if needed > total:
         raise CourseError("labs.model-too-large", needed=math.ceil(needed / 10**9), total=total // 10**9)

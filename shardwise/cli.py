@@ -10,13 +10,15 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer import Argument, Context, Option
 
+from labs.options import OPTIONS
+from shardwise import lab_commands
 from translations import CourseError, Language, Translator, languages, preferred, translator
 
 if TYPE_CHECKING:
@@ -53,10 +55,13 @@ certificate = typer.Typer(name="certificate", help="cli-certificate", no_args_is
 record = typer.Typer(name="record", help="cli-record", no_args_is_help=True)
 for group in (lab, certificate, record):
     app.add_typer(group)
+lab_run = typer.Typer(name="run", help="cli-lab-run", no_args_is_help=True)
+lab.add_typer(lab_run)
 
 
 @record.callback()
 @certificate.callback()
+@lab_run.callback()
 @lab.callback()
 @app.callback()
 def everywhere(_lang: Lang = None) -> None:
@@ -109,70 +114,24 @@ def lab_list(context: Context, as_json: Json = False, _lang: Lang = None) -> Non
     terminal.names(titles)
 
 
-@lab.command("run", help="cli-lab-run")
-def lab_run(
-    context: Context,
-    name: Annotated[str, Argument(metavar="LAB", help="cli-lab-name")],
-    ranks: Annotated[int, Option(help="cli-lab-ranks")] = 4,
-    stage: Annotated[int | None, Option(help="cli-lab-stage")] = None,
-    precision: Annotated[str | None, Option(help="cli-lab-precision")] = None,
-    steps: Annotated[int | None, Option(help="cli-lab-steps")] = None,
-    layers: Annotated[int | None, Option(help="cli-lab-layers")] = None,
-    hidden: Annotated[int | None, Option(help="cli-lab-hidden")] = None,
-    heads: Annotated[int | None, Option(help="cli-lab-heads")] = None,
-    sequence: Annotated[int | None, Option(help="cli-lab-sequence")] = None,
-    micro_batch: Annotated[int | None, Option(help="cli-lab-micro-batch")] = None,
-    accumulate: Annotated[int | None, Option(help="cli-lab-accumulate")] = None,
-    seed: Annotated[int | None, Option(help="cli-lab-seed")] = None,
-    clip: Annotated[float | None, Option(help="cli-lab-clip")] = None,
-    tied: Annotated[bool, Option("--tied", help="cli-lab-tied")] = False,
-    slow: Annotated[float | None, Option(help="cli-lab-slow")] = None,
-    as_json: Json = False,
-    _lang: Lang = None,
-) -> None:
+def _lab_run(context: Context, name: str, *, as_json: bool, ranks: int | None, options: dict[str, Any]) -> None:
     from labs import catalogue
     from shardwise import terminal
 
     desk = _desk(context)
-    asked = {
-        "stage": stage,
-        "precision": precision,
-        "steps": steps,
-        "layers": layers,
-        "hidden": hidden,
-        "heads": heads,
-        "sequence": sequence,
-        "micro_batch": micro_batch,
-        "accumulate": accumulate,
-        "seed": seed,
-        "clip": clip,
-        "tied": tied or None,
-        "slow": slow,
-    }
-    options: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
     with _right_use():
-        _lab_can_run(name, ranks=ranks, options=options)
-    with terminal.watching(ranks=ranks, text=desk.text) as watch:
-        run = catalogue.run_lab(name, ranks=ranks, on_row=watch.row, on_output=watch.output, **options)
+        number = catalogue.ranks_of(name, options, ranks)
+        catalogue.checked(name, options, ranks=number)
+    with terminal.watching(ranks=number, text=desk.text) as watch:
+        run = catalogue.run_lab(name, ranks=number, on_row=watch.row, on_output=watch.output, **options)
     if as_json:
         _print_json(run.data)
     else:
         terminal.lab_run(run.data, desk.text)
 
 
-def _lab_can_run(name: str, *, ranks: int, options: dict[str, Any]) -> None:
-    """Raises CourseError for a lab that isn't there, or options that it can't run with."""
-    from labs import catalogue
-
-    if name not in catalogue.LABS:
-        raise CourseError("shardwise.unknown-lab", lab=name, known=", ".join(catalogue.LABS))
-    takes = catalogue.LABS[name].options
-    known = {each.name for each in fields(takes)}
-    if strange := next((each for each in options if each not in known), None):
-        raise CourseError("labs.unknown-option", name=strange, lab=name, known=", ".join(sorted(known)))
-    takes(**options).checked(ranks=ranks)
-    if ranks > catalogue.MAX_RANKS:
-        raise CourseError("labs.too-many-ranks", value=ranks, most=catalogue.MAX_RANKS)
+for _name in OPTIONS:
+    lab_commands.add(lab_run, _name, _lab_run)
 
 
 # --- check

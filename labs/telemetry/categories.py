@@ -46,5 +46,8 @@ class Count:
     count: int = 0
     bytes: int = 0
 
+    def __add__(self, other: Count) -> Count:
+        return Count(count=self.count + other.count, bytes=self.bytes + other.bytes)
+
     def as_dict(self) -> dict[str, int]:
         return {"count": self.count, "bytes": self.bytes}

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
 
 Measure = Callable[[Sequence[Any]], int]
 
@@ -38,6 +40,18 @@ def buffers_of(arguments: Sequence[Any]) -> list[torch.Tensor]:
             found.append(value)
         elif isinstance(value, list | tuple):
             found.extend(buffers_of(value))
+    return found
+
+
+def group_of(arguments: Sequence[Any]) -> dist.ProcessGroup | None:
+    """The group that a collective is called on: an object in namespace c10d, a name among the functional ones."""
+    for value in arguments:
+        if isinstance(value, torch.ScriptObject):
+            return dist.ProcessGroup.unbox(value)
+    names = [value for value in arguments if isinstance(value, str)]
+    if not names:
+        return None
+    found: dist.ProcessGroup = distributed_c10d._resolve_process_group(names[-1])  # type: ignore[attr-defined, arg-type]
     return found
 
 

@@ -4,9 +4,9 @@ A dispatch mode sees each operation of torch. What is new among its results is a
 reference to it tells when it is freed. Strategies say what storages are for with `torch.profiler.record_function`,
 which the mode sees too (docs/design.md, "A lab run" 3).
 
-All private names of torch that telemetry needs are in this file: `_cdata` of a storage, `_should_skip_dynamo`, the
-`_local_tensor` of a DTensor, and the profiler's two operations. tests/labs/telemetry/test_torch_internals.py says what
-changed when torch is upgraded.
+Of torch's private names telemetry needs these, here: `_cdata` of a storage, `_should_skip_dynamo`, the `_local_tensor`
+of a DTensor, and the profiler's two operations; and in collectives.py the group of a name.
+tests/labs/telemetry/test_torch_internals.py says what changed when torch is upgraded.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from labs.telemetry.categories import CATEGORIES, PHASES, Bytes, Count
-from labs.telemetry.collectives import Measure, buffers_of, collective, elements_of
+from labs.telemetry.collectives import Measure, buffers_of, collective, elements_of, group_of
 
 _INDEX = {category: index for index, category in enumerate(CATEGORIES)}
 _ACTIVATIONS, _COMMUNICATION, _TEMPORARY = _INDEX["activations"], _INDEX["communication"], _INDEX["temporary"]
@@ -88,6 +89,8 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._kinds: dict[Any, int] = {}
         self._measures: dict[Any, tuple[str, Measure]] = {}
         self._collectives: dict[str, Count] = {}
+        self._axes: dict[str, dict[str, Count]] = {}
+        self._axis_names: dict[str, str] = {}
         self._undo: list[Callable[[], None]] = []
 
     # --- what it knows
@@ -124,12 +127,17 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """By name, since `reset_collectives()`: calls and bytes of the unsharded buffer."""
         return dict(self._collectives)
 
+    @property
+    def axes(self) -> dict[str, dict[str, Count]]:
+        """The same by the axis of the device mesh on which each was called; "world" for a group without an axis."""
+        return {axis: dict(counts) for axis, counts in self._axes.items()}
+
     def reset_peak(self) -> None:
         self._settle()
         self._peak, self._peak_total = list(self._now), self._total
 
     def reset_collectives(self) -> None:
-        self._collectives = {}
+        self._collectives, self._axes = {}, {}
 
     # --- what it is told
 
@@ -144,6 +152,10 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """From now on the storage of `tensor` counts as `category`. Raises KeyError for one that does not exist."""
         self._settle()
         self._categorise(tensor, _INDEX[category])
+
+    def name_axis(self, group: dist.ProcessGroup, axis: str) -> None:
+        """Collectives on `group` count under `axis`. Groups of a named device mesh bring their names along."""
+        self._axis_names[group.group_name] = axis
 
     # --- entering and leaving
 
@@ -292,8 +304,20 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name, measure = self._measures[func]
         if self._clipping and name == "all_reduce" and elements_of(args[0]) == 1:
             name = "clipping"
-        before = self._collectives.get(name, Count())
-        self._collectives[name] = Count(count=before.count + 1, bytes=before.bytes + measure(args))
+        moved = Count(count=1, bytes=measure(args))
+        for counts in (self._collectives, self._axes.setdefault(self._axis(args), {})):
+            counts[name] = counts.get(name, Count()) + moved
+
+    def _axis(self, args: Sequence[Any]) -> str:
+        group = group_of(args)
+        if group is None:
+            return "world"
+        if group.group_name not in self._axis_names:
+            described = group.group_desc
+            self._axis_names[group.group_name] = (
+                described.removeprefix("mesh_") if described.startswith("mesh_") else "world"
+            )
+        return self._axis_names[group.group_name]
 
     # --- the books
 

@@ -17,7 +17,7 @@ import torch
 from labs.catalogue import LabRun, formula, run_lab
 from labs.data import corpus, global_batch, micro_batches
 from labs.model import GPT, Shape
-from labs.options import ZeroOptions
+from labs.options.zero import ZeroOptions
 from labs.telemetry import CATEGORIES
 from translations import CourseError, translator
 

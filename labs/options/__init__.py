@@ -1,0 +1,10 @@
+"""The options of each lab by the lab's name. No torch is loaded here."""
+
+from __future__ import annotations
+
+from labs.options.base import Options
+from labs.options.zero import ZeroOptions
+
+OPTIONS: dict[str, type[Options]] = {
+    "zero": ZeroOptions,
+}
