@@ -48,6 +48,11 @@ class Embedding(nn.Module):
         return x_BSD
 
 
+def attend(q_BHSK: Tensor, k_BHSK: Tensor, v_BHSK: Tensor) -> Tensor:
+    """Each position's mean of the values up to it, weighted by how well their keys answer its query."""
+    return F.scaled_dot_product_attention(q_BHSK, k_BHSK, v_BHSK, is_causal=True)
+
+
 class Attention(nn.Module):
     """Every position looks at itself and at what came before it, once in each head."""
 
@@ -57,12 +62,13 @@ class Attention(nn.Module):
         # No bias: the gradient of a key's bias is zero but for rounding, which Adam would blow up into steps.
         self.qkv = nn.Linear(shape.hidden, 3 * shape.hidden, bias=False)
         self.out = nn.Linear(shape.hidden, shape.hidden)
+        self.attend = attend  # a strategy may put its own in this place
 
     def forward(self, x_BSD: Tensor) -> Tensor:
         q_BHSK, k_BHSK, v_BHSK = (
             part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x_BSD).chunk(3, dim=-1)
         )
-        y_BHSK = F.scaled_dot_product_attention(q_BHSK, k_BHSK, v_BHSK, is_causal=True)
+        y_BHSK = self.attend(q_BHSK, k_BHSK, v_BHSK)
         y_BSD: Tensor = self.out(y_BHSK.transpose(1, 2).flatten(-2))
         return y_BSD
 
