@@ -194,7 +194,7 @@ def test_any_program_is_counted_as_by_hand(program: list[tuple[str, int, int, st
                     tensors[j] = None if i != j else tensors[j]
                     tensors[j] = tensors[i].flatten()[:1] * 2
                     cells[j] = Cell(given_category, 4)
-                elif verb == "view":
+                elif verb == "view" and cells[i].size:
                     tensors[j], cells[j] = tensors[i][:1].detach(), cells[i]
                 elif verb == "free":
                     tensors[i] = cells[i] = None
