@@ -1,4 +1,4 @@
-"""The one small GPT that every lab trains: bytes in, the next byte out (Radford et al. 2019, without dropout).
+"""The one small GPT that every lab trains: bytes in, the next byte out (Radford et al. 2019).
 
 It knows nothing of ranks. What a strategy needs is its list of `pieces`: embedding, blocks, head, in the order in
 which forward uses them.
@@ -8,7 +8,9 @@ which forward uses them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -19,19 +21,29 @@ VOCABULARY = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The sizes of a model. Raises ValueError where the heads do not divide the hidden size."""
+    """The sizes of a model. Raises ValueError where the heads do not divide the hidden size.
+
+    `dropout` is the share of values set to zero where attention has weighted, and where something is added to the
+    stream. With `fused` attention one operation does it all; without, the weights (B, H, S, S) are written out.
+    """
 
     layers: int = 4
     hidden: int = 128
     heads: int = 4
     sequence: int = 64
     tied: bool = False
+    dropout: float = 0.0
+    fused: bool = True
 
     def __post_init__(self) -> None:
         if min(self.layers, self.hidden, self.heads, self.sequence) < 1:
             raise ValueError("layers, hidden, heads and sequence must be at least 1")
         if self.hidden % self.heads:
             raise ValueError(f"hidden {self.hidden} does not divide by {self.heads} heads")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout is a share from 0 to below 1, not {self.dropout}")
+        if self.dropout and self.fused:
+            raise ValueError("dropout needs the attention weights: take fused=False with it")
 
 
 class Embedding(nn.Module):
@@ -48,9 +60,31 @@ class Embedding(nn.Module):
         return x_BSD
 
 
+class Dropout(nn.Module):
+    """Sets a share of the values to zero and scales the others up. Backward needs to know which: one byte a value."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.share or not self.training:
+            return x
+        dropped: Tensor = torch.native_dropout(x, self.share, True)[0]
+        return dropped
+
+
 def attend(q_BHSK: Tensor, k_BHSK: Tensor, v_BHSK: Tensor) -> Tensor:
     """Each position's mean of the values up to it, weighted by how well their keys answer its query."""
     return F.scaled_dot_product_attention(q_BHSK, k_BHSK, v_BHSK, is_causal=True)
+
+
+def attend_in_steps(q_BHSK: Tensor, k_BHSK: Tensor, v_BHSK: Tensor, *, dropout: Dropout) -> Tensor:
+    """The same, each step by itself, as before there were fused kernels: S x S weights a head, kept for backward."""
+    scores_BHSS = (q_BHSK * q_BHSK.size(-1) ** -0.5) @ k_BHSK.transpose(-2, -1)
+    future_SS = torch.full(scores_BHSS.shape[-2:], -torch.inf, dtype=q_BHSK.dtype, device=q_BHSK.device).triu(1)
+    weights_BHSS: Tensor = dropout((scores_BHSS + future_SS).softmax(-1))
+    return weights_BHSS @ v_BHSK
 
 
 class Attention(nn.Module):
@@ -59,10 +93,14 @@ class Attention(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.heads = shape.heads
+        self.dropout = Dropout(shape.dropout)
         # No bias: the gradient of a key's bias is zero but for rounding, which Adam would blow up into steps.
         self.qkv = nn.Linear(shape.hidden, 3 * shape.hidden, bias=False)
         self.out = nn.Linear(shape.hidden, shape.hidden)
-        self.attend = attend  # a strategy may put its own in this place
+        # A strategy may put its own in this place.
+        self.attend: Callable[[Tensor, Tensor, Tensor], Tensor] = (
+            attend if shape.fused else partial(attend_in_steps, dropout=self.dropout)
+        )
 
     def forward(self, x_BSD: Tensor) -> Tensor:
         q_BHSK, k_BHSK, v_BHSK = (
@@ -83,10 +121,11 @@ class Block(nn.Module):
         self.mlp_norm = nn.LayerNorm(shape.hidden)
         self.up = nn.Linear(shape.hidden, 4 * shape.hidden)
         self.down = nn.Linear(4 * shape.hidden, shape.hidden)
+        self.dropout = Dropout(shape.dropout)
 
     def forward(self, x_BSD: Tensor) -> Tensor:
-        x_BSD = x_BSD + self.attention(self.attention_norm(x_BSD))
-        y_BSD: Tensor = x_BSD + self.down(F.gelu(self.up(self.mlp_norm(x_BSD)), approximate="tanh"))
+        x_BSD = x_BSD + self.dropout(self.attention(self.attention_norm(x_BSD)))
+        y_BSD: Tensor = x_BSD + self.dropout(self.down(F.gelu(self.up(self.mlp_norm(x_BSD)), approximate="tanh")))
         return y_BSD
 
 
