@@ -18,7 +18,7 @@ from labs.telemetry.categories import CATEGORIES, Bytes
 from translations import CourseError
 
 if TYPE_CHECKING:
-    from labs.telemetry.rows import Row
+    from labs.telemetry.rows import Row, Told
 
 When = Literal["rest", "peak"]
 MAX_RANKS = 16
@@ -50,7 +50,13 @@ class Lab:
         return getattr(import_module(f"labs.{self.name}"), name, None)
 
 
-LABS = {lab.name: lab for lab in (Lab(name="zero", unit="04-zero-1"),)}
+LABS = {
+    lab.name: lab
+    for lab in (
+        Lab(name="zero", unit="04-zero-1"),
+        Lab(name="offload", unit="07-offload"),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +160,7 @@ def run_lab(
     *,
     ranks: int | None = None,
     timeout: float = 300.0,
-    on_row: Callable[[int, Row], None] | None = None,
+    on_row: Callable[[int, Told], None] | None = None,
     on_output: Callable[[int, str], None] | None = None,
     **options: Any,
 ) -> LabRun:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from labs.options.base import Options
+from labs.options.offload import OffloadOptions
 from labs.options.zero import ZeroOptions
 
 OPTIONS: dict[str, type[Options]] = {
     "zero": ZeroOptions,
+    "offload": OffloadOptions,
 }

@@ -11,6 +11,7 @@ tests/labs/telemetry/test_torch_internals.py says what changed when torch is upg
 
 from __future__ import annotations
 
+import re
 import time
 import weakref
 from collections import deque
@@ -28,9 +29,13 @@ from labs.telemetry.collectives import Measure, buffers_of, collective, elements
 
 _INDEX = {category: index for index, category in enumerate(CATEGORIES)}
 _ACTIVATIONS, _COMMUNICATION, _TEMPORARY = _INDEX["activations"], _INDEX["communication"], _INDEX["temporary"]
+_ELSEWHERE = -1  # instead of a category: what was allocated as "offloaded" rests outside the device
 
 # What an operation can do to storages, decided once for each.
 _NOTHING, _ALLOCATES, _RESIZES, _ENTERS, _LEAVES, _COMMUNICATES, _COPIES_FOR_FSDP = range(7)
+
+# A slot of a pipeline's timetable: forward, backward or the weights' part of it, of a micro-batch, and the chunk.
+_SLOT = re.compile(r"[FBW]\d+(@\d+)?\Z")
 
 
 class Listener(Protocol):
@@ -39,6 +44,10 @@ class Listener(Protocol):
     def change(self, phase: str, amounts: Sequence[int], total: int, peak: int | None = None) -> None: ...
 
     def mark(self, phase: str, amounts: Sequence[int], total: int) -> None: ...
+
+    def slot(self, name: str, *, begins: bool) -> None: ...
+
+    def moved(self, axis: str, total: int) -> None: ...
 
 
 class _Storage(weakref.ref[torch.UntypedStorage]):
@@ -91,6 +100,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._collectives: dict[str, Count] = {}
         self._axes: dict[str, dict[str, Count]] = {}
         self._axis_names: dict[str, str] = {}
+        self._moved: dict[str, int] = {}  # by axis, since the tracker was made
         self._undo: list[Callable[[], None]] = []
 
     # --- what it knows
@@ -261,10 +271,14 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._wait()
         elif name in PHASES:
             self._begin(name)
+        elif name == "offloaded":
+            self._tag = _ELSEWHERE
         elif name == "report":
             self._hidden = True
         elif name == "clipping":
             self._clipping = True
+        elif self._writer is not None and _SLOT.match(name):
+            self._writer.slot(name, begins=True)
 
     def _leaves(self) -> None:
         if not self._scopes:
@@ -273,6 +287,8 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name in PHASES:
             self._to_phase(phase)
             self._mark()
+        elif self._writer is not None and _SLOT.match(name):
+            self._writer.slot(name, begins=False)
 
     def _begin(self, phase: str) -> None:
         if phase == "optimizer" and self._phase != "optimizer":
@@ -304,9 +320,12 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name, measure = self._measures[func]
         if self._clipping and name == "all_reduce" and elements_of(args[0]) == 1:
             name = "clipping"
-        moved = Count(count=1, bytes=measure(args))
-        for counts in (self._collectives, self._axes.setdefault(self._axis(args), {})):
+        moved, axis = Count(count=1, bytes=measure(args)), self._axis(args)
+        for counts in (self._collectives, self._axes.setdefault(axis, {})):
             counts[name] = counts.get(name, Count()) + moved
+        self._moved[axis] = self._moved.get(axis, 0) + moved.bytes
+        if self._writer is not None:
+            self._writer.moved(axis, self._moved[axis])
 
     def _axis(self, args: Sequence[Any]) -> str:
         group = group_of(args)
@@ -347,6 +366,8 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._add(storage, self._default if self._tag is None else self._tag)
 
     def _add(self, storage: torch.UntypedStorage, category: int) -> None:
+        if category == _ELSEWHERE:
+            return
         size = storage.nbytes()
         counted = _Storage(storage, self._freed.append)
         counted.category, counted.key, counted.size = category, storage._cdata, size

@@ -1,0 +1,127 @@
+"""What offloading moves, and how fast it must move it (Ren et al. 2021; Rajbhandari et al. 2021, ZeRO-Infinity).
+
+On the device stay the 16-bit parameters and, where they are not sent away as they are made, the gradients. The twelve
+bytes of Adam's states rest elsewhere, and the host that updates them asks for 2 bytes of gradient and gives back 2
+bytes of parameter: 4 bytes a parameter a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from labs.planner.zero import PRECISIONS, STEP_COUNTER, ModelStates, Piece, checked, predict
+
+RESTING = {"bf16": 12, "fp32": 12, "fp64": 24}
+"""Bytes of master weight, momentum and variance: three numbers in fp32, or in fp64 where the model is fp64."""
+
+
+def states_on_device(
+    *, parameters: int, stage: int = 0, ranks: int = 1, precision: str = "bf16", gradients: bool = True
+) -> ModelStates:
+    """Bytes that stay on each of `ranks` devices with Adam's states offloaded: 4 a parameter in bf16, or 2 where the
+    gradients go to the host as backward makes them (Ren et al. 2021, table 1; its last row prints 4 where 2 is meant).
+    """
+    checked(stage=stage, ranks=ranks)
+    cost, shard = PRECISIONS[precision], -(-parameters // ranks)
+    return ModelStates(
+        parameters=cost.parameter * (shard if stage >= 3 else parameters),
+        gradients=cost.gradient * (shard if stage >= 2 else parameters) * gradients,
+        optimizer_states=0,
+    )
+
+
+def states_offloaded(*, parameters: int, stage: int = 0, ranks: int = 1, precision: str = "bf16") -> int:
+    """Bytes of Adam's states that each rank keeps elsewhere."""
+    checked(stage=stage, ranks=ranks)
+    return RESTING[precision] * (-(-parameters // ranks) if stage >= 1 else parameters)
+
+
+def traffic_to_host(*, parameters: int, stage: int = 0, ranks: int = 1, precision: str = "bf16") -> int:
+    """Bytes between one device and its host in a step: gradients out, parameters in. 4 a parameter in bf16, the least
+    that any split between the two allows (Ren et al. 2021, section 4.2).
+    """
+    checked(stage=stage, ranks=ranks)
+    cost = PRECISIONS[precision]
+    return (cost.parameter + cost.gradient) * (-(-parameters // ranks) if stage >= 1 else parameters)
+
+
+def traffic_to_file(*, parameters: int, stage: int = 0, ranks: int = 1, precision: str = "bf16") -> int:
+    """Bytes between host and file in a step: every state is read and written once."""
+    return 2 * states_offloaded(parameters=parameters, stage=stage, ranks=ranks, precision=precision)
+
+
+def transfer_seconds(*, size: float, bandwidth: float) -> float:
+    """Seconds that `size` bytes take at `bandwidth` bytes a second."""
+    if bandwidth <= 0:
+        raise ValueError("a bandwidth is above zero")
+    return size / bandwidth
+
+
+# --- how much bandwidth each kind of state needs (ZeRO-Infinity, section 4): arithmetic intensity is FLOP for each byte
+
+
+def intensity_of_parameters(*, batch: int, sequence: int) -> float:
+    """Parameters are loaded for forward and backward and gradients stored: seq x bsz (equation 9). `batch` is the
+    examples of one device.
+    """
+    return float(sequence * batch)
+
+
+def intensity_of_optimizer_states(*, batch: int, sequence: int) -> float:
+    """16 bytes a parameter, read and written once a step: seq x bsz / 4 (equation 10)."""
+    return sequence * batch / 4
+
+
+def intensity_of_activations(*, hidden: int, interval: int = 1) -> float:
+    """A checkpoint every `interval` layers, written in forward and read in backward: 24 x hd x ci (equation 11)."""
+    return 24.0 * hidden * interval
+
+
+def efficiency(*, intensity: float, bandwidth: float, peak_flops: float) -> float:
+    """The share of the time in which a device computes, where nothing overlaps (equation 6)."""
+    if min(intensity, bandwidth, peak_flops) <= 0:
+        raise ValueError("intensity, bandwidth and peak rate are above zero")
+    return intensity * bandwidth / (intensity * bandwidth + peak_flops)
+
+
+def bandwidth_needed(*, intensity: float, peak_flops: float, share: float) -> float:
+    """Bytes a second with which `efficiency` is `share`: the same equation the other way round."""
+    if not 0 < share < 1:
+        raise ValueError("a share lies between 0 and 1")
+    return peak_flops * share / ((1 - share) * intensity)
+
+
+# --- the lab's own bytes, to the byte
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offloading:
+    """Bytes of one rank: what stays on the device, what rests elsewhere, what crosses between them in a step, and the
+    two buffers through which it crosses.
+    """
+
+    states: ModelStates
+    offloaded: int
+    moved: int
+    buffers: int
+
+
+def predict_offload(
+    pieces: Sequence[Piece], *, stage: int, ranks: int, precision: str = "fp32", block: int
+) -> Offloading:
+    """`labs/strategies/offload.py` over a stage of ZeRO. Of the optimizer states only Adam's step counters stay."""
+    on_device = predict(pieces, stage=stage, ranks=ranks, precision=precision).states
+    cost = PRECISIONS[precision]
+    padded = [-(-piece.trained // ranks) * ranks for piece in pieces if piece.trained]
+    elements = [size // ranks if stage >= 1 else size for size in padded]
+    return Offloading(
+        states=ModelStates(
+            parameters=on_device.parameters,
+            gradients=on_device.gradients,
+            optimizer_states=STEP_COUNTER * len(elements),
+        ),
+        offloaded=RESTING[precision] * sum(elements),
+        moved=(cost.parameter + cost.gradient) * sum(elements),
+        buffers=2 * cost.parameter * min(block, max(elements, default=0)),
+    )
