@@ -22,7 +22,7 @@ from translations import CourseError, Translator, formats
 
 if TYPE_CHECKING:
     from certificates import Verification
-    from labs.telemetry.rows import Row
+    from labs.telemetry.rows import Row, Told
     from quiz import Session
     from quiz.session import Question
     from shardwise.progress import Overview
@@ -47,7 +47,11 @@ class Watch:
         self._peaks = dict.fromkeys(range(ranks), 0)
         self._lock = threading.Lock()
 
-    def row(self, rank: int, row: Row) -> None:
+    def row(self, rank: int, row: Told) -> None:
+        from labs.telemetry.rows import Row
+
+        if not isinstance(row, Row):
+            return
         with self._lock:
             self._rows[rank] = row
             self._peaks[rank] = max(self._peaks[rank], row.bytes.total)

@@ -21,7 +21,7 @@ from labs.telemetry.drawing.memory import memory_over_time
 from labs.telemetry.drawing.palette import FORMULA_DASH, LOOKS, PHASE_HEIGHT, PHASE_STRENGTH, STACKED
 from labs.telemetry.drawing.series import Window, ticks
 from labs.telemetry.drawing.svg import Sheet, Svg
-from labs.telemetry.rows import Row
+from labs.telemetry.rows import Row, Told
 from translations import Language
 
 EVERY = 0.05
@@ -70,8 +70,10 @@ class Live:
         self._sender = threading.Thread(target=self._send_until_the_end, name="live plot", daemon=True)
         self._sender.start()
 
-    def feed(self, rank: int, row: Row) -> None:
-        """A rank's next row. A rank that was not announced is taken in."""
+    def feed(self, rank: int, row: Told) -> None:
+        """What a rank tells next, of which only memory is drawn. A rank that was not announced is taken in."""
+        if not isinstance(row, Row):
+            return
         with self._lock:
             self._rows.setdefault(rank, []).append(row)
             training = self._window.begun is not None

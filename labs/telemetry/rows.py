@@ -1,8 +1,9 @@
-"""The live series of a rank's memory: written by the rank, a line a row, and read by whoever watches while it runs.
+"""The live series of a rank: written by the rank, a line a row, and read by whoever watches while it runs.
 
 A row says when (seconds on the machine's monotonic clock, the same for all its processes), the phase, and the bytes of
 each category. Changes within a hundredth of a second are told together, but no peak is lost: a category's or the
-total's highest value always has a row of its own.
+total's highest value always has a row of its own. Between them stand the slots of a pipeline, as each begins and ends,
+and the bytes that collectives have moved so far, by axis.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from io import BufferedReader
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
 from labs.telemetry.categories import CATEGORIES, Bytes
+from labs.telemetry.events import Event, Follower
+from labs.telemetry.lines import Tail, end_half_a_line
 
 WINDOW = 0.01
 
 _TOTAL = len(CATEGORIES)
+_SLOT, _TRAFFIC = '"slot"', '"traffic"'  # in the place of a phase
 _Held = tuple[float, str, tuple[int, ...]]
 
 
@@ -36,16 +39,42 @@ class Row:
     bytes: Bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """A slot of a pipeline's timetable, such as F0, B0, W0 or F0@1 (chunk 1), begins on a rank, or ends."""
+
+    seconds: float
+    name: str
+    begins: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """Bytes of unsharded buffers on which collectives were called so far, on one axis of the device mesh."""
+
+    seconds: float
+    axis: str
+    bytes: int
+
+
+Told = Row | Slot | Traffic | Event
+
+
 def path_of(folder: Path, *, rank: int) -> Path:
     return folder / f"rank-{rank}.rows"
 
 
 class Writer:
-    """Writes a rank's rows. A disk that is full ends the rows, never the training."""
+    """Writes a rank's rows; a rank that was started again goes on in its file. A disk that is full ends the rows, never
+    the training.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._file: IO[str] | None = path.open("w", encoding="ascii", buffering=1 << 16)
+        if path.is_file():
+            end_half_a_line(path)
+        self._file: IO[str] | None = path.open("a", encoding="ascii", buffering=1 << 16)
         self._due = 0.0
+        self._moved: dict[str, int] = {}
         self._held: dict[int, _Held] = {}
         self._highest = -1
 
@@ -70,6 +99,14 @@ class Writer:
         """A phase begins or ends, or the rank is about to wait: this row is written now."""
         self._write((time.monotonic(), phase, tuple(amounts)))
 
+    def slot(self, name: str, *, begins: bool) -> None:
+        """A slot of a pipeline begins or ends: written now."""
+        self._append(f"[{time.monotonic():.6f},{_SLOT},{json.dumps(name)},{int(begins)}]\n")
+
+    def moved(self, axis: str, total: int) -> None:
+        """So many bytes have moved on an axis since the rank began; written with the next row."""
+        self._moved[axis] = total
+
     def close(self) -> None:
         if self._file is not None:
             with contextlib.suppress(OSError):
@@ -85,30 +122,46 @@ class Writer:
         self.close()
 
     def _write(self, row: _Held) -> None:
-        if self._file is None:
-            return
         rows = sorted({*self._held.values(), row})
-        try:
-            self._file.write(
-                "".join(f"[{at:.6f},{json.dumps(phase)},{','.join(map(str, n))}]\n" for at, phase, n in rows)
-            )
-            self._file.flush()
-        except OSError:
-            self.close()
+        lines = [f"[{at:.6f},{json.dumps(phase)},{','.join(map(str, n))}]\n" for at, phase, n in rows]
+        lines += [f"[{row[0]:.6f},{_TRAFFIC},{json.dumps(axis)},{total}]\n" for axis, total in self._moved.items()]
+        self._append("".join(lines))
         self._held.clear()
+        self._moved.clear()
         self._highest = -1
         self._due = row[0] + WINDOW
 
+    def _append(self, lines: str) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.write(lines)
+            self._file.flush()
+        except OSError:
+            self.close()
+
 
 class Reader:
-    """Follows the rows of all ranks in a thread of its own and hands each to `on_row(rank, row)` there.
+    """Follows the rows and the events of all ranks in a thread of its own and hands each to `on_row(rank, told)` there;
+    what is about no one rank comes with rank 0.
 
     Leaving the context hands over what was still unread; an error of `on_row` ends the reading and is raised there.
+    Seconds count from `origin`, on the monotonic clock, where a watch spans several runs; else from now.
     """
 
-    def __init__(self, folder: Path, *, ranks: int, on_row: Callable[[int, Row], None], every: float = 0.05) -> None:
-        self._tails = [_Tail(path_of(folder, rank=rank)) for rank in range(ranks)]
-        self._on_row, self._every, self._origin = on_row, every, time.monotonic()
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        ranks: int,
+        on_row: Callable[[int, Told], None],
+        every: float = 0.05,
+        origin: float | None = None,
+    ) -> None:
+        self._tails = [Tail(path_of(folder, rank=rank)) for rank in range(ranks)]
+        self._events = Follower(folder, ranks=ranks)
+        self._on_row, self._every = on_row, every
+        self._origin = time.monotonic() if origin is None else origin
         self._ending = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._follow, name="rows of the ranks", daemon=True)
@@ -130,24 +183,29 @@ class Reader:
             ending = False
             while not ending:
                 ending = self._ending.wait(self._every)
+                for event in self._events.new(origin=self._origin):
+                    self._on_row(event.rank or 0, event)
                 for rank, tail in enumerate(self._tails):
                     for line in tail.lines():
-                        if (row := _row(line, self._origin)) is not None:
+                        if (row := _parsed(line, self._origin)) is not None:
                             self._on_row(rank, row)
         except Exception as error:
             self._error = error
         finally:
+            self._events.close()
             for tail in self._tails:
                 tail.close()
 
 
 def read(folder: Path) -> dict[int, tuple[Row, ...]]:
-    """All rows in a run's folder by rank, timed from the first of them."""
+    """All rows of memory in a run's folder by rank, timed from the first of them."""
     lines: dict[int, list[bytes]] = {}
     for path in folder.glob("rank-*.rows"):
         if (rank := path.stem.removeprefix("rank-")).isdecimal():
             lines[int(rank)] = path.read_bytes().splitlines()
-    whole = {rank: [row for line in own if (row := _row(line, 0.0))] for rank, own in sorted(lines.items())}
+    whole = {
+        rank: [row for line in own if isinstance(row := _parsed(line, 0.0), Row)] for rank, own in sorted(lines.items())
+    }
     origin = min((rows[0].seconds for rows in whole.values() if rows), default=0.0)
     return {
         rank: tuple(Row(seconds=row.seconds - origin, phase=row.phase, bytes=row.bytes) for row in rows)
@@ -155,35 +213,17 @@ def read(folder: Path) -> dict[int, tuple[Row, ...]]:
     }
 
 
-class _Tail:
-    """The complete lines that were appended to a file since the last look. The file may not be there yet."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._rest = path, b""
-        self._file: BufferedReader | None = None
-
-    def lines(self) -> list[bytes]:
-        if self._file is None:
-            try:
-                self._file = self._path.open("rb")
-            except FileNotFoundError:
-                return []
-        *whole, self._rest = (self._rest + self._file.read()).split(b"\n")
-        return whole
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-
-
-def _row(line: bytes, origin: float) -> Row | None:
+def _parsed(line: bytes, origin: float) -> Row | Slot | Traffic | None:
     """None for a line that is not whole: its rank was killed while it wrote."""
     try:
-        at, phase, *amounts = json.loads(line)
-        return Row(
-            seconds=float(at) - origin,
-            phase=str(phase),
-            bytes=Bytes(**dict(zip(CATEGORIES, map(int, amounts), strict=True))),
-        )
+        at, kind, *values = json.loads(line)
+        seconds = float(at) - origin
+        if len(values) == len(CATEGORIES):
+            amounts = dict(zip(CATEGORIES, map(int, values), strict=True))
+            return Row(seconds=seconds, phase=str(kind), bytes=Bytes(**amounts))
+        name, number = values
+        if kind == "slot":
+            return Slot(seconds=seconds, name=str(name), begins=bool(number))
+        return Traffic(seconds=seconds, axis=str(name), bytes=int(number))
     except (ValueError, TypeError):
         return None

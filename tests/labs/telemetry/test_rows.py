@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch.profiler import record_function
 
 from labs.telemetry import CATEGORIES, Bytes, Tracker
-from labs.telemetry.rows import WINDOW, Reader, Row, Writer, path_of, read
+from labs.telemetry.events import tell
+from labs.telemetry.rows import WINDOW, Reader, Row, Slot, Told, Traffic, Writer, path_of, read
 
 
 @settings(max_examples=40, deadline=None)
@@ -70,7 +71,12 @@ def test_a_rank_of_a_run_finds_its_folder(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_reader_follows_ranks_that_begin_late(tmp_path: Path) -> None:
     seen: list[tuple[int, Row]] = []
-    with Reader(tmp_path, ranks=2, on_row=lambda rank, row: seen.append((rank, row)), every=0.01):
+
+    def see(rank: int, row: Told) -> None:
+        assert isinstance(row, Row)
+        seen.append((rank, row))
+
+    with Reader(tmp_path, ranks=2, on_row=see, every=0.01):
         time.sleep(0.03)
         with Writer(path_of(tmp_path, rank=1)) as writer:
             writer.mark("forward", [1, 2, 3, 4, 5, 6], 21)
@@ -91,10 +97,34 @@ def test_a_rank_killed_in_the_middle_of_a_line_leaves_the_lines_before(tmp_path:
     assert [row.bytes.total for row in read(tmp_path)[0]] == [6]
 
 
+def test_a_rank_that_was_started_again_goes_on_in_its_file(tmp_path: Path) -> None:
+    path_of(tmp_path, rank=0).write_text('[1.5,"forward",1,1,1,1,1,1]\n[1.7,"forw')
+    with Writer(path_of(tmp_path, rank=0)) as writer:
+        writer.mark("backward", [2] * 6, 12)
+    assert [row.phase for row in read(tmp_path)[0]] == ["forward", "backward"]
+
+
+def test_slots_traffic_and_events_come_with_the_rows(tmp_path: Path) -> None:
+    seen: list[Told] = []
+    with Reader(tmp_path, ranks=1, on_row=lambda _, told: seen.append(told)):
+        with Writer(path_of(tmp_path, rank=0)) as writer, Tracker(writer=writer):
+            for name in ("F0@1", "Fused", "F0x"):
+                with record_function(name):
+                    pass
+            writer.moved("tensor", 12)
+        tell(tmp_path, "killed", rank=0)
+    slots = [(told.name, told.begins) for told in seen if isinstance(told, Slot)]
+    assert slots == [("F0@1", True), ("F0@1", False)]
+    assert [(told.axis, told.bytes) for told in seen if isinstance(told, Traffic)] == [("tensor", 12)]
+    assert all(0 <= told.seconds < 5 for told in seen)
+    assert sum(not isinstance(told, Row) for told in seen) == 4
+    assert all(isinstance(row, Row) for row in read(tmp_path)[0])
+
+
 def test_an_error_of_the_listener_is_not_lost(tmp_path: Path) -> None:
     path_of(tmp_path, rank=0).write_text('[1.5,"forward",1,1,1,1,1,1]\n')
 
-    def refuse(rank: int, _: Row) -> None:
+    def refuse(rank: int, _: Told) -> None:
         raise LookupError(rank)
 
     with pytest.raises(LookupError), Reader(tmp_path, ranks=1, on_row=refuse):
