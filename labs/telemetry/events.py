@@ -2,7 +2,19 @@
 
 Each rank has a file of its own in the run's folder, which a restarted rank lengthens; whoever leads the run has one
 too. An event is a line: when (seconds on the machine's monotonic clock, the same for all its processes), the attempt (how
-often torchrun had restarted the ranks), the rank that it is about, its name and its values.
+often torchrun had restarted the ranks), the rank that it is about, its name and its values. The timeline of a run
+(`labs.telemetry.lanes`) knows these names; others are only listed:
+
+    started                     a rank is there, before its first step
+    step         step=          a rank begins a training step
+    saving       step=          a rank begins to save what it has after so many steps
+    saved        step=          and it is safe, perhaps some steps later
+    killed                      told by the leader: this rank is no more
+    detected     kind=          it was noticed, by a rank or by the leader
+    alarm        kind=, step=   a rank's numbers are wrong
+    restarting   ranks=         told by the leader: the run starts again, on so many ranks
+    resumed      step=          a rank goes on from what was saved after so many steps
+    finished                    a rank is done
 """
 
 from __future__ import annotations
