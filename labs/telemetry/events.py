@@ -1,8 +1,8 @@
 """What happens to a run, told as it happens: a rank begins to train, saves, is killed; it is noticed, the run resumes.
 
 Each rank has a file of its own in the run's folder, which a restarted rank lengthens; whoever leads the run has one
-too. An event is a line: when (seconds on the machine's monotonic clock, the same for all its processes), the attempt (how
-often torchrun had restarted the ranks), the rank that it is about, its name and its values. The timeline of a run
+too. An event is a line: when (seconds on the machine's monotonic clock, the same for all its processes), the attempt
+(how often torchrun had restarted the ranks), the rank that it is about, its name and its values. The timeline of a run
 (`labs.telemetry.lanes`) knows these names; others are only listed:
 
     started                     a rank is there, before its first step
