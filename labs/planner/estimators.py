@@ -1,0 +1,134 @@
+"""What well-known estimators count, as their published code has it, so that their numbers can stand beside ours.
+
+Each returns bytes. Where an estimator's code and its documentation differ, both are here, named. They print binary
+units under decimal names: GiB as GB.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BUFFER = 1.5
+"""DeepSpeed's factor for what the host needs beside the states."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Bytes on one GPU and on the host of one node."""
+
+    gpu: int
+    cpu: int
+
+
+# --- DeepSpeed's estimators of model states (estimate_zero2_model_states_mem_needs and its like)
+
+
+def deepspeed_zero_2(*, parameters: int, gpus_per_node: int, nodes: int = 1, offload: bool = False) -> Estimate:
+    """ZeRO-2: 2 bytes of parameters and 18 bytes over all GPUs: gradients in 16 and 32 bit, and Adam's 12."""
+    gpus = gpus_per_node * nodes
+    if offload:
+        return Estimate(gpu=2 * parameters, cpu=int(parameters * max(4 * gpus, 16) * BUFFER))
+    return Estimate(gpu=2 * parameters + 18 * parameters // gpus, cpu=int(4 * parameters * gpus_per_node * BUFFER))
+
+
+def deepspeed_zero_2_documented(*, parameters: int, gpus_per_node: int, nodes: int = 1) -> Estimate:
+    """The formula that the documentation still shows: 4 bytes and 16 bytes over all GPUs."""
+    gpus = gpus_per_node * nodes
+    return Estimate(gpu=4 * parameters + 16 * parameters // gpus, cpu=int(4 * parameters * gpus_per_node * BUFFER))
+
+
+def deepspeed_zero_3(
+    *,
+    parameters: int,
+    largest_layer: int,
+    gpus_per_node: int,
+    nodes: int = 1,
+    offload_optimizer: bool = False,
+    offload_parameters: bool = False,
+    init: bool = True,
+) -> Estimate:
+    """ZeRO-3: the largest layer whole, in 2 bytes of parameters and 2 of gradients, and 18 bytes over all GPUs.
+
+    `init`: the model is built sharded (zero.Init); without it every process holds it whole on the host for a moment.
+    """
+    gpus, layer = gpus_per_node * nodes, 4 * largest_layer
+    if offload_optimizer:
+        states = 18 if offload_parameters else 16
+        share = states * parameters / nodes if init else parameters * max(4 * gpus_per_node, states / nodes)
+        return Estimate(gpu=layer + (0 if offload_parameters else 2 * parameters // gpus), cpu=int(share * BUFFER))
+    host = layer * gpus_per_node if init else 4 * parameters * gpus_per_node
+    return Estimate(gpu=layer + 18 * parameters // gpus, cpu=int(host * BUFFER))
+
+
+# --- Megatron-LM's report of theoretical memory
+
+
+def megatron_bytes_a_parameter(*, data: int, distributed_optimizer: bool) -> float:
+    """18: bf16 parameters, fp32 gradients, Adam's 12; the distributed optimizer divides the 12 by the data axis."""
+    return 6 + 12 / data if distributed_optimizer else 18.0
+
+
+# --- Accelerate's estimate-memory
+
+
+def accelerate(*, weights: int, precision: str) -> int:
+    """Bytes to train with Adam: four times the weights in fp32; in mixed precision its largest part only, which is
+    eight bytes a parameter, not the sum of what is held.
+    """
+    return 4 * weights if precision == "fp32" else 2 * 2 * weights
+
+
+# --- EleutherAI's calculator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eleuther:
+    """Bytes on one GPU."""
+
+    activations: float
+    model: float
+    gradients: float
+    optimizer: float
+    communication: float
+
+    @property
+    def total(self) -> float:
+        return self.activations + self.model + self.gradients + self.optimizer + self.communication
+
+
+def eleuther_parameters(*, layers: int, hidden: int, sequence: int, vocabulary: int, features: float = 4.0) -> float:
+    """Embedding and head apart, learned positions, a two-layer network of two matrices."""
+    return (
+        2 * vocabulary * hidden
+        + hidden * sequence
+        + 8 * hidden * layers
+        + 2 * hidden
+        + (4 + 2 * features) * layers * hidden**2
+    )
+
+
+def eleuther(
+    *,
+    parameters: float,
+    layers: int,
+    hidden: int,
+    heads: int,
+    sequence: int,
+    batch: int,
+    gpus: int,
+    tensor: int = 1,
+    pipeline: int = 1,
+    stage: int = 1,
+    recompute: bool = True,
+) -> Eleuther:
+    """As its script counts: gradients in 4 bytes, not divided by the model-parallel degrees; `recompute` takes what is
+    selective recomputation's 34 s b h.
+    """
+    attention = 0.0 if recompute else 5 * heads * sequence / hidden
+    return Eleuther(
+        activations=sequence * batch * hidden * layers * (34 + attention) / tensor,
+        model=2 * parameters / (tensor * pipeline) / (gpus if stage >= 3 else 1),
+        gradients=4 * parameters / (gpus if stage >= 2 else 1),
+        optimizer=12 * parameters / (gpus if stage >= 1 else 1),
+        communication=(2 * 5e8 if stage >= 1 and gpus > 1 else 0.0) + (2 * 1e9 if stage >= 3 else 0.0),
+    )

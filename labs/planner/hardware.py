@@ -1,0 +1,82 @@
+"""Accelerators as data (`hardware.yaml`, each value with its source). Sizes in bytes and rates in bytes or
+floating-point operations a second; the file holds them in the data sheets' units.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from translations import CourseError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accelerator:
+    """One accelerator. `link` is what it sends to its peers in a node of `node`, `network` to other nodes, `host` to
+    the host's memory, each in one direction; 0 or None where nothing is known.
+    """
+
+    name: str
+    title: str
+    memory: int
+    bandwidth: float
+    peak: float
+    achieved: float | None
+    link: float
+    node: int
+    network: float
+    host: float
+    watts: float | None
+    source: str
+
+
+def accelerator(name: str, *, file: Path | None = None) -> Accelerator:
+    """The accelerator of that name or alias, also of a learner's own `file`. Raises CourseError naming the nearest."""
+    found = accelerators() if file is None else {**accelerators(), **read(file)}
+    if name.lower() not in found:
+        nearest = difflib.get_close_matches(name.lower(), found, n=3, cutoff=0.4)
+        known = sorted({each.name for each in found.values()})
+        raise CourseError("labs.unknown-accelerator", name=name, known=", ".join(nearest or known))
+    return found[name.lower()]
+
+
+@functools.cache
+def accelerators() -> Mapping[str, Accelerator]:
+    """By name and alias."""
+    return read(Path(__file__).parent / "hardware.yaml")
+
+
+def read(file: Path) -> dict[str, Accelerator]:
+    """The accelerators of a file. Raises CourseError for what is none."""
+    try:
+        found = {}
+        for row in yaml.safe_load(file.read_text(encoding="utf-8"))["accelerators"]:
+            made = _accelerator(row)
+            for name in (made.name, *row.get("aliases", ())):
+                found[str(name).lower()] = made
+        return found
+    except (OSError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
+        raise CourseError("labs.hardware-unreadable", file=str(file), detail=error) from error
+
+
+def _accelerator(row: dict[str, Any]) -> Accelerator:
+    return Accelerator(
+        name=row["name"],
+        title=row.get("title", row["name"]),
+        memory=int(row["memory"] * 10**9),
+        bandwidth=row["bandwidth"] * 1e9,
+        peak=row["peak"] * 1e12,
+        achieved=row["achieved"] * 1e12 if "achieved" in row else None,
+        link=row["link"] * 1e9,
+        node=int(row["node"]),
+        network=row.get("network", 0) * 1e9 / 8,
+        host=row.get("host", 0) * 1e9,
+        watts=row.get("watts"),
+        source=row["source"],
+    )
