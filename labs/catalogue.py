@@ -54,6 +54,8 @@ LABS = {
     lab.name: lab
     for lab in (
         Lab(name="zero", unit="04-zero-1"),
+        Lab(name="recompute", unit="08-recompute"),
+        Lab(name="context", unit="12-context-expert"),
         Lab(name="offload", unit="07-offload"),
     )
 }

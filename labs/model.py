@@ -53,9 +53,11 @@ class Embedding(nn.Module):
         super().__init__()
         self.token = nn.Embedding(VOCABULARY, shape.hidden)
         self.position = nn.Embedding(shape.sequence, shape.hidden)
+        # Where a number of tokens stand in their sequence. A strategy may put its own in this place.
+        self.positions: Callable[..., Tensor] = torch.arange
 
     def forward(self, tokens_BS: Tensor) -> Tensor:
-        positions_S = torch.arange(tokens_BS.size(1), device=tokens_BS.device)
+        positions_S = self.positions(tokens_BS.size(1), device=tokens_BS.device)
         x_BSD: Tensor = self.token(tokens_BS) + self.position(positions_S)
         return x_BSD
 
@@ -81,9 +83,9 @@ def attend(q_BHSK: Tensor, k_BHSK: Tensor, v_BHSK: Tensor) -> Tensor:
 
 def attend_in_steps(q_BHSK: Tensor, k_BHSK: Tensor, v_BHSK: Tensor, *, dropout: Dropout) -> Tensor:
     """The same, each step by itself, as before there were fused kernels: S x S weights a head, kept for backward."""
-    scores_BHSS = (q_BHSK * q_BHSK.size(-1) ** -0.5) @ k_BHSK.transpose(-2, -1)
-    future_SS = torch.full(scores_BHSS.shape[-2:], -torch.inf, dtype=q_BHSK.dtype, device=q_BHSK.device).triu(1)
-    weights_BHSS: Tensor = dropout((scores_BHSS + future_SS).softmax(-1))
+    future_SS = torch.full([q_BHSK.size(-2)] * 2, -torch.inf, dtype=q_BHSK.dtype, device=q_BHSK.device).triu(1)
+    weights_BHSS = (q_BHSK @ k_BHSK.transpose(-2, -1) * q_BHSK.size(-1) ** -0.5 + future_SS).softmax(-1)
+    weights_BHSS = dropout(weights_BHSS)
     return weights_BHSS @ v_BHSK
 
 
@@ -142,6 +144,13 @@ class Head(nn.Module):
         return logits_BSV
 
 
+def mean_loss(logits_NV: Tensor, targets_N: Tensor) -> Tensor:
+    """The mean over all predictions of -log p(target), in at least single precision."""
+    if logits_NV.dtype.itemsize < 4:
+        logits_NV = logits_NV.float()
+    return F.cross_entropy(logits_NV, targets_N)
+
+
 class GPT(nn.Module):
     """tokens (B, S) and targets (B, S) -> the mean loss over the B x S predictions, in at least single precision.
 
@@ -153,6 +162,8 @@ class GPT(nn.Module):
         self.embedding = Embedding(shape)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.head = Head(shape)
+        # A strategy may put its own in this place.
+        self.loss: Callable[[Tensor, Tensor], Tensor] = mean_loss
         if not next(self.parameters()).is_meta:
             self.initialise(shape, seed)
         self.to(dtype)
@@ -167,10 +178,7 @@ class GPT(nn.Module):
         x = tokens_BS
         for piece in self.pieces:
             x = piece(x)
-        logits_NV = x.flatten(0, 1)
-        if logits_NV.dtype.itemsize < 4:
-            logits_NV = logits_NV.float()
-        return F.cross_entropy(logits_NV, targets_BS.flatten())
+        return self.loss(x.flatten(0, 1), targets_BS.flatten())
 
     @torch.no_grad()
     def initialise(self, shape: Shape, seed: int) -> None:

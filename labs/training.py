@@ -27,13 +27,15 @@ Own = TypeVar("Own", bound=Options)
 
 
 def shape_of(options: TrainingOptions) -> Shape:
-    """The model's sizes; weights are tied where the lab has that option."""
+    """The model's sizes; weights are tied, values dropped and attention not fused where the lab has that option."""
     return Shape(
         layers=options.layers,
         hidden=options.hidden,
         heads=options.heads,
         sequence=options.sequence,
         tied=getattr(options, "tied", False),
+        dropout=getattr(options, "dropout", 0.0),
+        fused=getattr(options, "fused", True),
     )
 
 
@@ -105,15 +107,25 @@ def steps(options: TrainingOptions, tracker: Tracker, step: Callable[[int], floa
 
 def reference(options: TrainingOptions, *, ranks: int) -> list[float]:
     """Losses of one process that sees the whole batch of `ranks` ranks: torch's own Adam, no strategy of ours."""
+
+    def whole_batch(model: GPT, step: int) -> float:
+        loss: Tensor = model(*batch_of(options, step, ranks=ranks))
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss.item()
+
+    return alone(options, whole_batch)
+
+
+def alone(options: TrainingOptions, gradients: Callable[[GPT, int], float]) -> list[float]:
+    """Losses of a training on one process, in which `gradients(model, step)` makes a step's gradients and its loss."""
     recipe = recipe_of(options)
     model = GPT(shape_of(options), seed=options.seed, dtype=DTYPES[options.precision])
     masters = [p.detach().to(recipe.master, copy=True).requires_grad_() for p in model.parameters()]
     adam = torch.optim.Adam(masters, lr=recipe.lr, eps=recipe.eps)
     losses = []
     for step in range(options.steps):
-        loss = model(*batch_of(options, step, ranks=ranks))
         model.zero_grad()
-        loss.backward()
+        losses.append(gradients(model, step))
         for p, master in zip(model.parameters(), masters, strict=True):
             master.grad = None if p.grad is None else p.grad.to(recipe.master)
         if recipe.clip is not None:
@@ -121,7 +133,6 @@ def reference(options: TrainingOptions, *, ranks: int) -> list[float]:
         adam.step()
         for p, master in zip(model.parameters(), masters, strict=True):
             p.data.copy_(master.detach())
-        losses.append(loss.item())
     return losses
 
 
