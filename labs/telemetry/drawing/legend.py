@@ -9,7 +9,7 @@ from labs.telemetry.drawing.palette import FORMULA_DASH, PHASE_HEIGHT, PHASE_STR
 from labs.telemetry.drawing.svg import Sheet, text_width, wrapped
 from translations import Language, Translator, translator
 from translations import language as find
-from translations.formats import NARROW_SPACE, bytes_, number
+from translations.formats import NARROW_SPACE, bytes_, number, percent
 
 TITLE_SIZE, LABEL_SIZE, SMALL_SIZE = 16.0, 12.0, 11.0
 MARGIN = 16.0
@@ -41,6 +41,19 @@ class Words:
     def seconds(self, seconds: float) -> str:
         shown = number(seconds, self.language, digits=2) if seconds < 9.95 else number(round(seconds), self.language)
         return f"{shown}{NARROW_SPACE}s"
+
+    def time(self, seconds: float) -> str:
+        """Milliseconds below a second, as short as a label needs."""
+        if seconds >= 1:
+            return self.seconds(seconds)
+        return f"{number(seconds * 1000, self.language, digits=2)}{NARROW_SPACE}ms"
+
+    def percent(self, share: float) -> str:
+        return percent(share, self.language, digits=2)
+
+    def sentence(self, words: str) -> str:
+        """With a full stop, where a title has none."""
+        return words if words.endswith((".", "!", "?", "؟")) else f"{words}."
 
     def listed(self, items: Sequence[str]) -> str:
         """The items with the language's comma between them."""
@@ -79,9 +92,13 @@ Entry = tuple[str, Callable[[Sheet, float, float], None]]
 
 
 def entry(kind: str, name: str, words: Words) -> Entry:
-    """A legend's entry: `kind` is category, phase or formula, whose `name` is the message that says of what."""
+    """A legend's entry: `kind` is category, slot, stretch, phase or formula, whose `name` is the message that says of
+    what.
+    """
     if kind == "category":
         return words.category(name), lambda sheet, x, y: sheet.swatch(name, x, y - 10, 18, 12)
+    if kind in ("slot", "stretch"):
+        return words(f"{kind}-{name.lower()}"), lambda sheet, x, y: sheet.swatch(name, x, y - 10, 18, 12)
     if kind == "phase":
         return words.phase(name), lambda sheet, x, y: sheet.shade(
             x, y - 4 - PHASE_HEIGHT[name] / 2, 18, PHASE_HEIGHT[name], strength=PHASE_STRENGTH[name]

@@ -65,7 +65,7 @@ def memory_over_time(
             box=(x, top + (index // across) * row_height + 22, panel_width),
             times=times, highest=highest, expected=expected, labelled=index % across == 0,
         )  # fmt: skip
-    return sheet.svg(alt=" ".join([_sentence(message), *_memory_numbers(rows, words, formula)]))
+    return sheet.svg(alt=" ".join([words.sentence(message), *_memory_numbers(rows, words, formula)]))
 
 
 def _panel(
@@ -158,7 +158,7 @@ def stacked_bars(
             at = across(formula[index])
             sheet.line(at, y - 5, at, y + thick + 5, width=1.8, dash=FORMULA_DASH)
     numbers = [words("group-numbers", name=name, parts=_parts(group, words)) for name, group in groups]
-    return sheet.svg(alt=alt or " ".join([_sentence(title), *numbers]))
+    return sheet.svg(alt=alt or " ".join([words.sentence(title), *numbers]))
 
 
 def bars(
@@ -199,7 +199,7 @@ def bars(
         beside = max(across(value), across(mark) if mark is not None else 0.0)
         sheet.text(beside + 8, y + thick / 2 + 4, told[index], size=LABEL_SIZE, weight=600, ltr=labels is None)
     numbers = [words("group-numbers", name=name, parts=label) for (name, _), label in zip(values, told, strict=True)]
-    return sheet.svg(alt=alt or " ".join([_sentence(title), *numbers]))
+    return sheet.svg(alt=alt or " ".join([words.sentence(title), *numbers]))
 
 
 def traffic_bars(
@@ -233,10 +233,6 @@ def traffic_bars(
 
 
 # --- words
-
-
-def _sentence(words: str) -> str:
-    return words if words.endswith((".", "!", "?", "؟")) else f"{words}."
 
 
 def _parts(amounts: Bytes, words: Words) -> str:

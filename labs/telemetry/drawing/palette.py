@@ -23,7 +23,7 @@ class Look:
     pattern: Pattern
 
 
-_WHITE, _BLACK = "rgba(255,255,255,0.6)", "rgba(0,0,0,0.42)"
+_WHITE, _BLACK, _FAINT = "rgba(255,255,255,0.6)", "rgba(0,0,0,0.42)", "rgba(0,0,0,0.2)"
 
 LOOKS: dict[str, Look] = {
     "parameters": Look(colour="#0072B2", ink=_WHITE, pattern="plain"),
@@ -34,6 +34,23 @@ LOOKS: dict[str, Look] = {
     "temporary": Look(colour="#CC79A7", ink=_BLACK, pattern="upright"),
 }
 assert tuple(LOOKS) == CATEGORIES
+
+# The slots of a pipeline's timetable: a forward makes activations and a backward gradients, so they look alike.
+SLOTS: dict[str, Look] = {
+    "F": Look(colour="#56B4E9", ink=_FAINT, pattern="plain"),
+    "B": Look(colour="#E69F00", ink=_FAINT, pattern="rising"),
+    "W": Look(colour="#F0E442", ink=_FAINT, pattern="dots"),
+}
+
+# What a rank does, on the timeline of a run.
+STRETCHES: dict[str, Look] = {
+    "training": Look(colour="#56B4E9", ink=_BLACK, pattern="plain"),
+    "lost": Look(colour="#D55E00", ink=_WHITE, pattern="rising"),
+    "saving": Look(colour="#009E73", ink=_WHITE, pattern="dots"),
+    "starting": Look(colour="#F0E442", ink=_BLACK, pattern="upright"),
+}
+
+ALL_LOOKS = LOOKS | SLOTS | STRETCHES
 
 # From the bottom of a stack: what stays, then what comes and goes. Model states lie together, so that the formula's
 # line meets their top.

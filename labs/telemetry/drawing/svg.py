@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
-from labs.telemetry.drawing.palette import LOOKS
+from labs.telemetry.drawing.palette import ALL_LOOKS
 from translations import Language
 
 Side = Literal["left", "middle", "right"]
@@ -26,19 +26,27 @@ _HASH = "figure-id"  # stands for the figure's own id until all its marks are kn
 
 @dataclass(frozen=True, slots=True)
 class Svg:
-    """A finished figure. `markup` is the SVG element, `alt` says the same in words with the numbers."""
+    """A finished figure. `markup` is the SVG element, `alt` says the same in words with the numbers; `aside` is HTML
+    that stands under the figure in a page.
+    """
 
     markup: str
     alt: str
     direction: str = "ltr"
+    aside: str = ""
 
     @property
     def html(self) -> str:
         """The figure as it stands in a page: one image to a screen reader, in the page's own colours."""
         return (
             f'<figure role="img" aria-label="{escape(self.alt)}" dir="{self.direction}" style="margin:1em 0">'
-            f"{self.markup}</figure>"
+            f"{self.markup}</figure>{self.aside}"
         )
+
+    def beside(self, table: str, *, summary: str) -> Svg:
+        """The figure with its numbers as an HTML table under it, folded up."""
+        folded = f'<details dir="{self.direction}"><summary>{escape(summary)}</summary>{table}</details>'
+        return replace(self, aside=folded)
 
     @property
     def document(self) -> str:
@@ -71,14 +79,17 @@ class Sheet:
 
     def text(
         self, x: float, y: float, words: str, *, at: Side = "left", size: float = 12, weight: int = 400,
-        quiet: bool = False, ltr: bool = False,
+        quiet: bool = False, ltr: bool = False, ink: str = "",
     ) -> None:  # fmt: skip
-        """Words whose left end, middle or right end is at `x`. `ltr` is for numbers with units and names in code."""
+        """Words whose left end, middle or right end is at `x`. `ltr` is for numbers with units and names in code; `ink`
+        is a colour for words on a coloured mark, which must not change with the page's.
+        """
         rtl = self.rtl and not ltr
         anchor = {"left": "end" if rtl else "start", "middle": "middle", "right": "start" if rtl else "end"}[at]
         direction = ' direction="rtl" style="unicode-bidi:isolate"' if rtl else ' direction="ltr"'
         attributes = f' font-size="{_n(size)}"' + (f' font-weight="{weight}"' if weight != 400 else "")
         attributes += ' opacity="0.72"' if quiet else ""
+        attributes += f' fill="{ink}"' if ink else ""
         self._marks.append(
             f'<text x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}"{direction}{attributes}>{escape(words)}</text>'
         )
@@ -97,9 +108,9 @@ class Sheet:
         )
 
     def category(self, category: str, *, path: str) -> None:
-        """A filled shape in the look of a category."""
-        self._marks.append(f'<path d="{path}" fill="{LOOKS[category].colour}"/>')
-        if LOOKS[category].pattern != "plain":
+        """A filled shape in the look of a category, or of another name that has one."""
+        self._marks.append(f'<path d="{path}" fill="{ALL_LOOKS[category].colour}"/>')
+        if ALL_LOOKS[category].pattern != "plain":
             self._patterns.add(category)
             self._marks.append(f'<path d="{path}" fill="url(#{_HASH}-{category})"/>')
 
@@ -111,6 +122,10 @@ class Sheet:
         self._marks.append(
             f'<path d="{rectangle(x, y, width, height)}" fill="currentColor" fill-opacity="{_n(strength, 2)}"/>'
         )
+
+    def bar(self, x: float, y: float, width: float, height: float, *, colour: str) -> None:
+        """A rectangle in a colour of its own, on a coloured mark."""
+        self._marks.append(f'<path d="{rectangle(x, y, width, height)}" fill="{colour}"/>')
 
     def outline(
         self,
@@ -131,6 +146,11 @@ class Sheet:
 
     def dot(self, x: float, y: float, *, radius: float = 3) -> None:
         self._marks.append(f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}" fill="currentColor"/>')
+
+    def shape(self, path: str, *, stroke: float = 0) -> None:
+        """A shape in the text's own colour: filled, or drawn with a line of that width."""
+        look = f'fill="none" stroke="currentColor" stroke-width="{_n(stroke)}"' if stroke else 'fill="currentColor"'
+        self._marks.append(f'<path d="{path}" {look}/>')
 
     def arrow(self, points: Sequence[tuple[float, float]], *, width: float = 1.4, opacity: float = 0.8) -> None:
         """A line through the points, a quadratic curve where there are three, with a head at its end."""
@@ -153,7 +173,7 @@ class Sheet:
     def svg(self, *, alt: str) -> Svg:
         body = "".join(self._marks)
         own = "sw" + hashlib.sha256(f"{alt}{body}".encode()).hexdigest()[:8]
-        patterns = "".join(_pattern(category) for category in LOOKS if category in self._patterns)
+        patterns = "".join(_pattern(category) for category in ALL_LOOKS if category in self._patterns)
         definitions = f"<defs>{patterns}</defs>" if patterns else ""
         markup = (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(self.width)} {_n(self.height)}" '
@@ -211,7 +231,7 @@ def _n(value: float, digits: int = 1) -> str:
 
 
 def _pattern(category: str) -> str:
-    look = LOOKS[category]
+    look = ALL_LOOKS[category]
     marks = {
         "plain": "",
         "rising": '<path d="M-1 7L7 -1M-1 1L1 -1M5 7L7 5" stroke-width="1.3"/>',

@@ -1,0 +1,145 @@
+"""The timeline of a run from its events: what each rank did from when to when, and what of it was lost.
+
+A lane is one rank's. A step that is done again after a failure, since the run resumed from an earlier one, is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from labs.telemetry.events import Event
+
+Kind = Literal["training", "lost", "saving", "starting"]
+KINDS: tuple[Kind, ...] = ("training", "lost", "saving", "starting")
+MARKS = ("killed", "detected", "alarm", "resumed")
+ALARMS = ("straggler", "bad-gradient", "loss-spike")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """What a rank did from when to when; `step` is the training step, or the number of steps that a save holds. A save
+    is `aside` where its rank trains meanwhile.
+    """
+
+    kind: Kind
+    start: float
+    end: float
+    step: int | None = None
+    aside: bool = False
+
+
+@dataclass(slots=True)
+class Lane:
+    """One rank: its stretches in the order of their ends, and the events that are marked on them."""
+
+    stretches: list[Stretch] = field(default_factory=list)
+    marks: list[Event] = field(default_factory=list)
+    _doing: Stretch | None = None
+    _save: Stretch | None = None
+
+    def take(self, event: Event) -> None:
+        at, step = event.seconds, event.values.get("step")
+        if event.name in MARKS:
+            self.marks.append(event)
+        match event.name:
+            case "started" | "restarting":
+                self._do(Stretch(kind="starting", start=at, end=at))
+            case "step":
+                self._do(Stretch(kind="training", start=at, end=at, step=step))
+            case "saving":
+                self._save = Stretch(kind="saving", start=at, end=at, step=step)
+            case "saved":
+                self._saved(at)
+            case "resumed" if isinstance(step, int):
+                self._do(None, at=at)
+                self.lose(step)
+            case "killed":
+                self._do(None, at=at)
+                self._save = None
+            case "finished":
+                self._do(None, at=at)
+
+    def lose(self, step: int) -> None:
+        """The steps from this one on are done again: what was done of them before is lost."""
+        self.stretches = [
+            replace(each, kind="lost")
+            if each.kind == "training" and each.step is not None and each.step >= step
+            else each
+            for each in self.stretches
+        ]
+
+    def close(self, at: float) -> None:
+        """What is under way reaches to `at`."""
+        self._saved(at)
+        self._do(None, at=at)
+
+    def _saved(self, at: float) -> None:
+        if self._save is None:
+            return
+        start = self._save.start
+        trained = [*self.stretches, *([self._doing] if self._doing is not None else [])]
+        aside = any(each.kind == "training" and each.start > start for each in trained)
+        self.stretches.append(replace(self._save, end=at, aside=aside))
+        self._save = None
+
+    def _do(self, following: Stretch | None, *, at: float = 0.0) -> None:
+        if self._doing is not None:
+            self.stretches.append(replace(self._doing, end=at if following is None else following.start))
+        self._doing = following
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """`lost` counts the steps that were done again; `pauses` are the seconds from each failure or alarm until the first
+    rank went on.
+    """
+
+    lanes: dict[int, Lane]
+    end: float
+    pauses: tuple[float, ...]
+
+    @property
+    def lost(self) -> int:
+        return max((sum(each.kind == "lost" for each in lane.stretches) for lane in self.lanes.values()), default=0)
+
+    def marks(self, name: str) -> list[Event]:
+        """The events of that name, each once, in the order of time."""
+        found = {id(each): each for lane in self.lanes.values() for each in lane.marks if each.name == name}
+        return sorted(found.values(), key=lambda each: each.seconds)
+
+
+def timeline(events: Iterable[Event], *, ranks: int, now: float | None = None) -> Timeline:
+    """The lanes of `ranks` ranks, and of each other that is told of. What is under way reaches to `now`, or to the last
+    event.
+    """
+    ordered = sorted(events, key=lambda each: each.seconds)
+    told = {each.rank for each in ordered if each.rank is not None}
+    lanes = {rank: Lane() for rank in sorted({*range(ranks), *told})}
+    for each in ordered:
+        for rank, lane in lanes.items():
+            if each.rank in (rank, None):
+                lane.take(each)
+            if each.name == "restarting" and rank >= each.values.get("ranks", len(lanes)):
+                lane.close(each.seconds)
+    end = max([now or 0.0, *(each.seconds for each in ordered)])
+    last = {rank: max((each.seconds for each in ordered if each.rank == rank), default=0.0) for rank in lanes}
+    for rank, lane in lanes.items():
+        lane.close(end)
+        for each in ordered:  # a rank that did not come back loses what the others do again
+            if each.name == "resumed" and each.seconds > last[rank] and isinstance(each.values.get("step"), int):
+                lane.lose(each.values["step"])
+    return Timeline(lanes=lanes, end=end, pauses=_pauses(ordered))
+
+
+def _pauses(ordered: Sequence[Event]) -> tuple[float, ...]:
+    found: list[float] = []
+    failed: float | None = None
+    for each in ordered:
+        if failed is None and each.name in ("killed", "alarm"):
+            failed = each.seconds
+        elif failed is not None and each.name == "resumed":
+            found.append(each.seconds - failed)
+            failed = None
+    return tuple(found)
