@@ -626,7 +626,7 @@ for _column, _part in (
 
 
 def _llm_analysis(row: Row) -> tuple[float, float]:
-    """Parameters of the layers (without biases and norms) on one GPU, and of the embedding over tensor-parallel ranks."""
+    """Parameters of the layers (without biases and norms) on one GPU, and of the embedding over tensor ranks."""
     shape = model("gpt-175b" if row["params_b"] < 200 else "gpt-530b")
     shards = row["tp"] * row["pp"] * (row["dp"] if row["zero"] >= 3 else 1)
     return 12 * shape.layers * shape.hidden**2 / shards, 50257 * shape.hidden / row["tp"]

@@ -1,0 +1,81 @@
+"""What a step sends on each axis of a layout, over which link, and how long that takes.
+
+Volumes are the papers': tensor parallelism 8 b s h (t - 1) / t elements a layer and micro-batch, pipeline b s h for
+each micro-batch and neighbour (Narayanan et al. 2021, section 3.2), data parallelism and ZeRO 2 P or 3 P (Rajbhandari
+et al. 2020, section 7). A ring all-reduce of n bytes on d ranks sends 2 n (d - 1) / d from each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from labs.planner.configuration import Configuration
+from labs.planner.hardware import Accelerator
+from labs.planner.memory import stage_parameters
+
+Link = Literal["node", "network"]
+AXES = ("tensor", "context", "data", "pipeline")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """One axis on the busiest rank: bytes it sends in one step, the link, seconds on it, and the share of these that
+    computation can hide.
+    """
+
+    name: str
+    bytes: float
+    link: Link
+    seconds: float
+    overlap: float
+
+    @property
+    def exposed(self) -> float:
+        """Seconds that nothing hides."""
+        return self.seconds * (1 - self.overlap)
+
+
+def axes(plan: Configuration, *, gpu: Accelerator) -> tuple[Axis, ...]:
+    """Traffic of one optimizer step on the busiest rank, axis by axis."""
+    value, shape = plan.stack.parameter, plan.model
+    stream = plan.length // plan.cp * plan.micro_batch * shape.hidden * value
+    layers = max(plan.layers)
+    found = []
+
+    def add(name: str, sent: float, *, span: int, overlap: float) -> None:
+        """`span` is how many neighbouring ranks the axis reaches over, which decides on the link."""
+        link: Link = "node" if span <= gpu.node else "network"
+        rate = gpu.link if link == "node" else gpu.network
+        seconds = sent / rate if rate else (0.0 if not sent else float("inf"))
+        found.append(Axis(name=name, bytes=sent, link=link, seconds=seconds, overlap=overlap))
+
+    # Two all-reduces in forward and two in backward; with full recomputation the forward ones once more.
+    passes = 12 if plan.recompute == "full" else 8
+    tensor = passes * stream * (plan.tp - 1) / plan.tp * layers * plan.micro_batches
+    add("tensor", tensor, span=plan.tp, overlap=0.0)
+    # Keys and values go around in forward; they and their gradients in backward.
+    ring = 6 * stream / plan.tp * plan.model.key_value_heads / shape.heads * (plan.cp - 1) * layers
+    add("context", ring * plan.micro_batches, span=plan.tp * plan.cp, overlap=1.0)
+    add("data", data_bytes(plan), span=plan.tp * plan.shards, overlap=0.5 if plan.micro_batches == 1 else 0.0)
+    neighbours = 0 if plan.pp == 1 else 2 if plan.pp > 2 else 1
+    halves = plan.tp if plan.sequence_parallel else 1
+    pipeline = neighbours * plan.interleave * stream / halves * plan.micro_batches
+    add("pipeline", pipeline, span=plan.gpus, overlap=1.0)
+    return tuple(found)
+
+
+def data_bytes(plan: Configuration) -> float:
+    """Bytes that one rank sends on the data axis in a step: a reduce-scatter of gradients and an all-gather of
+    parameters; stage 2 reduces after each micro-batch, stage 3 also gathers twice in each.
+    """
+    d = plan.shards
+    count = max(sum(stage_parameters(plan, stage=stage)) for stage in range(plan.pp))
+    parameter, gradient, k = plan.stack.parameter, plan.stack.gradient, plan.micro_batches
+    moved = {
+        0: 2 * gradient,
+        1: gradient + parameter,
+        2: k * gradient + parameter,
+        3: k * (gradient + 2 * parameter),
+    }[plan.zero]
+    return count * moved * (d - 1) / d

@@ -1,0 +1,106 @@
+"""How long a step takes on a cluster, what share of the hardware it uses, and what a whole run costs.
+
+Computation: the operations of Narayanan et al. 2021 (equation 3) and Korthikanti et al. 2022 (equations 7 and 8) at the
+share of the peak that a transformer layer was measured to reach. Around it the pipeline's bubble, and what
+communication nothing hides. What a real run adds, stragglers, input, saving, it adds on top; a measured step can be
+given in the model's place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from labs.planner import activations
+from labs.planner.configuration import Configuration
+from labs.planner.hardware import Accelerator
+from labs.planner.links import axes
+
+LAYER = 0.48
+"""The share of an A100's peak that one layer of a 22B model reached, forward and backward, on 8 tensor-parallel ranks:
+19.6 ms for 2.94e12 operations a rank (Korthikanti et al. 2022, table 4, baseline)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """One layout on one cluster. `bubble` is the idle share of the whole step; `mfu` counts the model's own
+    operations, `hfu` the recomputed ones as well. Without a token budget there are no days.
+    """
+
+    seconds_per_step: float
+    bubble: float
+    tflops_per_gpu: float
+    mfu: float
+    hfu: float
+    days: float | None
+    cost: float | None
+    energy_kwh: float | None
+
+    def as_json(self) -> dict[str, float | None]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def bubble(plan: Configuration) -> float:
+    """The idle share of the whole under (interleaved) 1F1B: (p - 1) / (v m + p - 1)."""
+    return (plan.pp - 1) / (plan.interleave * plan.micro_batches + plan.pp - 1)
+
+
+def step_flops(plan: Configuration, *, recompute: str | None = None) -> float:
+    """Operations of one step on the whole cluster; by default with what the layout recomputes."""
+    shape, how = plan.model, plan.recompute if recompute is None else recompute
+    if shape.experts is None and not shape.gated and shape.key_value_heads == shape.heads:
+        return activations.flops(
+            layers=shape.layers,
+            sequence=plan.length,
+            batch=plan.global_batch,
+            hidden=shape.hidden,
+            vocabulary=shape.vocabulary,
+            recompute=how,
+        )
+    # Two operations a parameter and token in forward, four in backward, for every product's parameters that the token
+    # meets; attention's own products besides. A look-up in the embedding costs none.
+    tokens = plan.global_batch * plan.length
+    met = shape.active_parameters - shape.embedding + (shape.vocabulary * shape.hidden if shape.tied else 0)
+    products = 6 * tokens * (met - shape.head if how == "full" else met)
+    attention = 12 * tokens * plan.length * shape.layers * shape.heads * shape.head_size
+    again = {"none": 0.0, "selective": attention / 3, "full": (products + attention) / 3}[how]
+    outside = 6 * tokens * shape.head if how == "full" else 0
+    return products + outside + attention + again
+
+
+def seconds(plan: Configuration, *, gpu: Accelerator, efficiency: float = LAYER) -> float:
+    """Seconds of one step: computation of the fullest stage, the bubble around it, and what is sent in the open."""
+    rate = efficiency * gpu.peak
+    share = max(plan.layers) * plan.pp / plan.model.layers
+    work = step_flops(plan) / plan.gpus / rate * share
+    sent = {axis.name: axis.exposed for axis in axes(plan, gpu=gpu)}
+    inside = work + sent["tensor"] + sent["context"]
+    return inside / (1 - bubble(plan)) + sent["data"] + sent["pipeline"]
+
+
+def throughput(
+    plan: Configuration,
+    *,
+    gpu: Accelerator,
+    tokens: float | None = None,
+    step_seconds: float | None = None,
+    price: float | None = None,
+) -> Throughput:
+    """The whole account. `step_seconds` is a measured step, in place of the model's; `price` what an accelerator costs
+    an hour.
+    """
+    plan.checked()
+    step = step_seconds or seconds(plan, gpu=gpu)
+    model, hardware = step_flops(plan, recompute="none"), step_flops(plan)
+    hours = None
+    if tokens is not None:
+        hours = tokens / (plan.global_batch * plan.length) * step / 3600
+    return Throughput(
+        seconds_per_step=step,
+        bubble=bubble(plan),
+        tflops_per_gpu=hardware / plan.gpus / step / 1e12,
+        mfu=model / plan.gpus / step / gpu.peak,
+        hfu=hardware / plan.gpus / step / gpu.peak,
+        days=None if hours is None else hours / 24,
+        cost=None if hours is None or price is None else hours * plan.gpus * price,
+        energy_kwh=None if hours is None or gpu.watts is None else hours * plan.gpus * gpu.watts / 1000,
+    )
