@@ -51,7 +51,7 @@ def lanes_over_time(run: Timeline, *, language: Language | str, under_way: bool 
                 sheet, stretch, left + room * stretch.start / length, y, room * (stretch.end - stretch.start) / length
             )
         for event in lane.marks:
-            _mark(sheet, event.name, left + room * event.seconds / length, y)
+            _mark(sheet, event.name, left + room * event.seconds / length, y, height=_LANE)
     foot = top + _ROW * len(run.lanes) + 4
     sheet.text(left, foot, "0", size=SMALL_SIZE, quiet=True, ltr=True)
     sheet.text(left + room, foot, words.time(run.end), at="right", size=SMALL_SIZE, quiet=True, ltr=True)
@@ -83,24 +83,30 @@ def run_message(run: Timeline, words: Words, *, under_way: bool = False) -> str:
 
 
 def happened(run: Timeline, words: Words) -> list[tuple[float, str]]:
-    """When and what, in the order of time: what is marked, and each save once, as its last rank has it."""
-    told = [(event.seconds, _told(f"event-{event.name}", event, words)) for name in MARKS for event in run.marks(name)]
+    """When and what, in the order of time. What several ranks tell alike is told once: a save as its last rank has it,
+    anything else as the first one tells it.
+    """
+    alike: dict[tuple[str, object, object], list[Event]] = {}
+    for name in MARKS:
+        for event in run.marks(name):
+            own = event.rank if name == "killed" else event.attempt
+            alike.setdefault((name, event.values.get("step"), own), []).append(event)
+    told = [
+        (events[0].seconds, _told(f"event-{events[0].name}", events[0], words, all_=len(events) > 1))
+        for events in alike.values()
+    ]
     ends: dict[int, float] = {}
     for save in _stretches(run, "saving"):
         ends[save.step or 0] = max(ends.get(save.step or 0, 0.0), save.end)
-    told += [(end, words("event-saved", step=step)) for step, end in ends.items()]
-    together: dict[str, float] = {}
-    for at, what in sorted(told):
-        together.setdefault(what, at)
-    return sorted((at, what) for what, at in together.items())
+    return sorted([*told, *((end, words("event-saved", step=step)) for step, end in ends.items())])
 
 
-def _told(id: str, event: Event, words: Words) -> str:
+def _told(id: str, event: Event, words: Words, *, all_: bool = False) -> str:
     """The event in words, of its rank or of all of them."""
     kind = str(event.values.get("kind", ""))
     known = words(f"alarm-{kind}") if kind in ALARMS else kind
-    all_ = "" if event.rank is not None or event.name == "killed" else "-all"
-    return words(id + all_, rank=event.rank, step=event.values.get("step"), kind=known)
+    every = all_ or event.rank is None
+    return words(id + "-all" * every, rank=event.rank, step=event.values.get("step"), kind=known)
 
 
 def _stretches(run: Timeline, kind: str) -> list[Stretch]:
@@ -119,20 +125,21 @@ def _stretch(sheet: Sheet, stretch: Stretch, x: float, y: float, width: float) -
 
 
 def _mark_entry(name: str, words: Words) -> Entry:
-    return words(f"mark-{name}"), lambda sheet, x, y: _mark(sheet, name, x + 9, y - 15)
+    return words(f"mark-{name}"), lambda sheet, x, y: _mark(sheet, name, x + 9, y - 11, height=14)
 
 
-def _mark(sheet: Sheet, name: str, x: float, y: float) -> None:
-    """A sign of its own for each, in the text's colour: a cross, a dashed line, a warning triangle, an arrow head."""
-    middle = y + _LANE / 2
+def _mark(sheet: Sheet, name: str, x: float, y: float, *, height: float) -> None:
+    """A sign of its own for each, in the text's colour: a cross, a dashed line, a warning triangle, a flag."""
+    middle = y + height / 2
     match name:
         case "killed":
             sheet.shape(f"M{x - 5:.1f} {middle - 5:.1f}l10 10m0 -10l-10 10", stroke=2.4)
         case "detected":
-            sheet.line(x, y - 3, x, y + _LANE + 3, width=1.8, dash="3 2.5")
+            sheet.line(x, y - 3, x, y + height + 3, width=1.8, dash="3 2.5")
         case "alarm":
             sheet.shape(f"M{x:.1f} {middle - 8:.1f}l8 14h-16Z")
             sheet.bar(x - 1, middle - 3.5, 2, 5, colour="#F0E442")
             sheet.bar(x - 1, middle + 2.5, 2, 2, colour="#F0E442")
         case "resumed":
-            sheet.shape(f"M{x:.1f} {y - 3:.1f}l7 4l-7 4ZM{x:.1f} {y - 3:.1f}v{_LANE + 5:.1f}h1.4v-{_LANE + 5:.1f}Z")
+            pole = height + 5
+            sheet.shape(f"M{x:.1f} {y - 3:.1f}l7 4l-7 4ZM{x:.1f} {y - 3:.1f}v{pole:.1f}h1.4v-{pole:.1f}Z")

@@ -29,7 +29,7 @@ def traffic_of_step(step: Step, *, language: Language | str) -> Svg:
     }
     message = _message(moved, words)
     rows = [
-        (axis_name(axis, words), collective, words.listed([str(rank) for rank in ranks]), count, words.bytes(size))
+        (axis_name(axis, words), collective, words.listed(_runs(ranks)), count, words.bytes(size))
         for axis, collective, ranks, count, size in collectives(step)
     ]
     header = [words(f"table-{name}") for name in ("axis", "collective", "ranks", "calls", "bytes")]
@@ -58,6 +58,17 @@ def collectives(step: Step) -> list[tuple[str, str, list[int], int, int]]:
 def axis_name(axis: str, words: Words) -> str:
     """In words; as it is, where it is no axis of the course's."""
     return words(f"axis-{axis}") if axis in AXES else axis
+
+
+def _runs(ranks: list[int]) -> list[str]:
+    """0, 1, 2, 5 as 0-2 and 5."""
+    found: list[list[int]] = []
+    for rank in ranks:
+        if found and found[-1][-1] == rank - 1:
+            found[-1].append(rank)
+        else:
+            found.append([rank])
+    return [str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in found]
 
 
 def _place(axis: str) -> tuple[int, str]:
