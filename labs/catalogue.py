@@ -55,8 +55,12 @@ LABS = {
     for lab in (
         Lab(name="zero", unit="04-zero-1"),
         Lab(name="recompute", unit="08-recompute"),
+        Lab(name="tensor", unit="09-tensor"),
+        Lab(name="sequence", unit="09-tensor"),
         Lab(name="context", unit="12-context-expert"),
         Lab(name="offload", unit="07-offload"),
+        Lab(name="overlap", unit="13-communication"),
+        Lab(name="pipeline", unit="10-pipeline"),
     )
 }
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 from labs.options.base import Options
 from labs.options.context import ContextOptions
 from labs.options.offload import OffloadOptions
+from labs.options.overlap import OverlapOptions
+from labs.options.pipeline import PipelineOptions
 from labs.options.recompute import RecomputeOptions
+from labs.options.tensor import SequenceOptions, TensorOptions
 from labs.options.zero import ZeroOptions
 
 OPTIONS: dict[str, type[Options]] = {
     "zero": ZeroOptions,
     "recompute": RecomputeOptions,
+    "tensor": TensorOptions,
+    "sequence": SequenceOptions,
     "context": ContextOptions,
     "offload": OffloadOptions,
+    "overlap": OverlapOptions,
+    "pipeline": PipelineOptions,
 }

@@ -16,6 +16,7 @@ from functools import partial
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.profiler import record_function
 
 from labs.strategies.messages import Receive, Send, programs
@@ -53,7 +54,7 @@ class Executor:
         """
         self.inputs, self.losses = inputs, losses
         self.means: list[Tensor] = []
-        self.kept: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}  # what goes in and comes out, until backward
+        self.kept: dict[tuple[int, int], tuple[Tensor, GradientEdge]] = {}  # what went in; where backward begins
         self.later: dict[tuple[int, int], Kept] = {}  # gradients of weights that wait for their W
         self.made: dict[Action, Tensor] = {}
         self.coming: dict[Action, tuple[dist.Work, Tensor]] = {}
@@ -68,6 +69,7 @@ class Executor:
                 self.receive(step)
         for work, _ in self.going.values():
             work.wait()
+        self.going.clear()
         return torch.stack(self.means).sum() if self.means else None
 
     # --- what a rank does
@@ -80,7 +82,7 @@ class Executor:
             y = self.chunks[action.chunk](x)
             if stage == self.last:
                 y = self.losses[k](y) / len(self.losses)
-        self.kept[k, action.chunk] = x, y
+        self.kept[k, action.chunk] = x, get_gradient_edge(y)  # without y itself, which the next stage has now
         if stage == self.last:
             self.means.append(y.detach())
         else:
@@ -88,9 +90,9 @@ class Executor:
 
     def backward(self, action: Action) -> None:
         gradient = None if self.stage(action) == self.last else self.arrived(action)
-        x, y = self.kept.pop((action.micro_batch, action.chunk))
+        x, output = self.kept.pop((action.micro_batch, action.chunk))
         with self.doing(action, "backward"):
-            y.backward(gradient)  # type: ignore[no-untyped-call]
+            torch.autograd.backward(output, gradient)
         if x.grad is not None:
             self.made[action] = x.grad
 
