@@ -30,12 +30,14 @@ class Lab:
 
     Beside `train` the module may have `at_rest(options, ranks=, rank=) -> Bytes`, what its formula says before anything
     is run, and `conduct(options, ...) -> LabRun`, for a lab that is more than one run of its script. With `reference`
-    the script also trains the same on one process.
+    the script also trains the same on one process. `view` is what is shown while it runs: memory, timetable, traffic or
+    timeline.
     """
 
     name: str
     unit: str
     reference: bool = True
+    view: str = "memory"
 
     @property
     def script(self) -> Path:
@@ -55,12 +57,12 @@ LABS = {
     for lab in (
         Lab(name="zero", unit="04-zero-1"),
         Lab(name="recompute", unit="08-recompute"),
-        Lab(name="tensor", unit="09-tensor"),
+        Lab(name="tensor", unit="09-tensor", view="traffic"),
         Lab(name="sequence", unit="09-tensor"),
-        Lab(name="context", unit="12-context-expert"),
+        Lab(name="context", unit="12-context-expert", view="traffic"),
         Lab(name="offload", unit="07-offload"),
         Lab(name="overlap", unit="13-communication"),
-        Lab(name="pipeline", unit="10-pipeline"),
+        Lab(name="pipeline", unit="10-pipeline", view="timetable"),
     )
 }
 
@@ -151,13 +153,19 @@ def checked(name: str, options: Mapping[str, Any], *, ranks: int) -> Options:
 
 
 def formula(name: str, *, ranks: int | None = None, rank: int = 0, **options: Any) -> Bytes:
-    """What the lab's formula says a rank holds at rest, before anything is run."""
+    """What the lab's formula says a rank holds at rest, before anything is run; CourseError where it has none."""
+    found = expected(name, ranks=ranks, rank=rank, **options)
+    if found is None:
+        raise CourseError("labs.no-formula", lab=name)
+    return found
+
+
+def expected(name: str, *, ranks: int | None = None, rank: int = 0, **options: Any) -> Bytes | None:
+    """The same; None where the lab has no such formula."""
     number = ranks_of(name, options, ranks)
     settings = checked(name, options, ranks=number)
     at_rest = lab(name).function("at_rest")
-    if at_rest is None:
-        raise CourseError("labs.no-formula", lab=name)
-    found: Bytes = at_rest(settings, ranks=number, rank=rank)
+    found: Bytes | None = None if at_rest is None else at_rest(settings, ranks=number, rank=rank)
     return found
 
 

@@ -191,22 +191,30 @@ def predict(question: str, *, unit: str, label: str = "") -> None:
     )
 
 
-def lab(name: str, *, live: bool = True, **options: Any) -> LabRun:
-    """Starts the ranks of a lab, draws their memory as they run, leaves a picture; `live=False` shows nothing."""
+def lab(name: str, *, live: bool = True, view: str | None = None, **options: Any) -> LabRun:
+    """Starts the ranks of a lab and shows what they do as they run; leaves a picture. `live=False` shows nothing.
+
+    `view` is memory, timetable, traffic or timeline; without it, the one that suits the lab.
+    """
     from labs import catalogue
 
     lesson = _lesson
-    lesson.ranks = options.get("ranks", 4)
+    chosen, settings = catalogue.lab(name), dict(options)
+    lesson.ranks = catalogue.ranks_of(name, settings, settings.pop("ranks", None))
     if not live:
         return catalogue.run_lab(name, on_output=_print_output, **options)
-    from labs.telemetry.live import Live
+    from labs.telemetry.live import live as make
 
-    watch = Live(lesson.ranks, catalogue.formula(name, **({"ranks": 4} | options)), lesson.language)
+    formula = catalogue.expected(name, **options)
+    watch = make(view or chosen.view, ranks=lesson.ranks, formula=formula, language=lesson.language)
     watch.show()
     try:
-        return catalogue.run_lab(name, on_row=watch.feed, on_output=_print_output, **options)
-    finally:
+        run = catalogue.run_lab(name, on_row=watch.feed, on_output=_print_output, **options)
+    except BaseException:
         watch.finish()
+        raise
+    watch.finish(run.data)
+    return run
 
 
 def _ranks(line: str, cell: str) -> None:

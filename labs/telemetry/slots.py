@@ -68,9 +68,14 @@ class Timetable:
             )
 
     @property
+    def number(self) -> int:
+        """Of the step that some rank has begun last, from 0."""
+        return max((len(steps) for steps in self._steps.values()), default=1) - 1
+
+    @property
     def latest(self) -> Step:
-        """The step that some rank has begun last; a rank that is not there yet has no cells."""
-        return self.step(max((len(steps) for steps in self._steps.values()), default=1) - 1)
+        """That step; a rank that is not there yet has no cells."""
+        return self.step(self.number)
 
     @property
     def whole(self) -> Step | None:

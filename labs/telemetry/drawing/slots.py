@@ -32,11 +32,12 @@ def slots_over_time(
     language: Language | str,
     expected: float | None = None,
     now: float | None = None,
+    length: float = 0.0,
 ) -> Svg:
     """A row for each rank, with each slot from when to when it ran; what is empty between them is the bubble.
 
     `expected` is the bubble of the schedule, beside which the measured one stands. A step that is under way, `now`
-    seconds into the run, has no bubble yet.
+    seconds into the run, has no bubble yet; there is room for `length` seconds of it, or else for what it takes.
     """
     words = Words.of(language)
     message = _message(step, words, expected=expected, under_way=now is not None)
@@ -52,7 +53,7 @@ def slots_over_time(
     legend(sheet, entries, top=y + 4)
 
     begun, ended = span(step, now=now)
-    length = max(ended - begun, 1e-6)
+    length = _length(ended - begun, length) if now is not None else max(ended - begun, 1e-6)
     left = MARGIN + max((text_width(words("rank", rank=rank), size=LABEL_SIZE) for rank in step), default=0) + 14
     right = WIDTH - MARGIN - text_width(words.percent(0.88), size=SMALL_SIZE) - 10
     room = right - left
@@ -78,6 +79,14 @@ def slots_over_time(
     figure = sheet.svg(alt=" ".join([words.sentence(message), *sentences]))
     header = [words("table-rank"), words("slot-order"), words("slot-idle")]
     return figure.beside(Table(told, header=header, language=words.language).html, summary=words("as-table"))
+
+
+def _length(passed: float, expected: float) -> float:
+    """Of the axis under a step that is under way: it changes seldom, so that one can watch the cells."""
+    length = max(expected, 0.05)
+    while length < passed:
+        length *= 1.5
+    return length
 
 
 def _lettered(step: Step, scale: float) -> dict[str, bool]:

@@ -11,14 +11,14 @@ import pytest
 from nbclient import NotebookClient
 
 from labs.telemetry import Bytes
-from labs.telemetry.live import Live
+from labs.telemetry.live import MemoryPlot
 from labs.telemetry.rows import Row
 
 ROW = Row(seconds=1.0, phase="forward", bytes=Bytes(parameters=4_000_000))
 
 
 def test_without_a_notebook_it_only_collects() -> None:
-    live = Live(2, Bytes(parameters=4_000_000), "nl")
+    live = MemoryPlot(2, Bytes(parameters=4_000_000), "nl")
     live.show()
     feeders = [
         threading.Thread(target=lambda rank=rank: [live.feed(rank, ROW) for _ in range(100)]) for rank in range(2)
@@ -33,11 +33,11 @@ def test_without_a_notebook_it_only_collects() -> None:
 
 
 def test_a_run_that_told_nothing_still_leaves_a_figure() -> None:
-    assert "have not told anything" in Live(1, None, "en").finish().alt
+    assert "have not told anything" in MemoryPlot(1, None, "en").finish().alt
 
 
 def test_the_ranks_start_until_a_phase_has_begun_and_numbers_come_now_and_then() -> None:
-    live = Live(1, None, "en")
+    live = MemoryPlot(1, None, "en")
 
     def told(row: Row) -> str | None:
         live.feed(0, row)
@@ -55,9 +55,9 @@ def test_in_a_notebook_it_becomes_an_ordinary_output(language: str, tmp_path: Pa
 import sys, time
 sys.path.insert(0, {str(root)!r})
 from labs.telemetry import Bytes
-from labs.telemetry.live import Live
+from labs.telemetry.live import MemoryPlot
 from labs.telemetry.rows import Row
-live = Live(2, Bytes(parameters=4_000_000), {language!r})
+live = MemoryPlot(2, Bytes(parameters=4_000_000), {language!r})
 live.show()
 started = time.process_time()
 for index in range(60):

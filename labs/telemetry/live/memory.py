@@ -1,18 +1,10 @@
-"""The memory of all ranks, drawn while they run, also while the notebook's cell is busy.
-
-Rows are fed from any thread; they reach the page in binary, at most twenty times a second. When the run ends, the
-moving picture gives its place to the same one at rest: an ordinary SVG output, which stays in the notebook. Where no
-page looks on, feeding only collects.
-"""
+"""The memory of all ranks, drawn on the page while they run. Rows reach it in binary."""
 
 from __future__ import annotations
 
 import array
-import contextlib
-import threading
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from labs.telemetry.categories import PHASES, Bytes
@@ -21,93 +13,55 @@ from labs.telemetry.drawing.memory import memory_over_time
 from labs.telemetry.drawing.palette import FORMULA_DASH, LOOKS, PHASE_HEIGHT, PHASE_STRENGTH, STACKED
 from labs.telemetry.drawing.series import Window, ticks
 from labs.telemetry.drawing.svg import Sheet, Svg
+from labs.telemetry.live.base import HERE, TOLD_EVERY, Live
 from labs.telemetry.rows import Row, Told
 from translations import Language
 
-EVERY = 0.05
-TOLD_EVERY = 1.5
 # A page that opens a moment after the first rows would miss them: until then everything is sent again.
 OPENING = 4.0
 
-_HERE = Path(__file__).parent
 
-
-class Live:
-    """`show()` it, `feed` it rows from any thread, and `finish()` it: then it is a figure. None of them fails a run."""
+class MemoryPlot(Live):
+    """Bytes by category over time, a panel for each rank; the line is what the formula says of the model states."""
 
     def __init__(self, ranks: int, formula: Bytes | None, language: Language | str) -> None:
-        self._words = Words.of(language)
+        super().__init__(Words.of(language))
         self._formula = formula
         self._rows: dict[int, list[Row]] = {rank: [] for rank in range(ranks)}
         self._pending: list[tuple[int, Row]] = []
         self._window = Window()
         self._peaks: dict[int, int] = {}  # since training began, as the plot shows
-        self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._plot: Any = None
-        self._place: Any = None
-        self._sender: threading.Thread | None = None
         self._shown = 0.0
         self._told = -TOLD_EVERY  # never yet
 
     @property
     def rows(self) -> Mapping[int, tuple[Row, ...]]:
         """All that was fed, by rank."""
-        with self._lock:
+        with self.lock:
             return {rank: tuple(rows) for rank, rows in self._rows.items()}
 
-    def show(self) -> None:
-        """Put the plot under the running cell. Does nothing where there is no notebook."""
-        from IPython import get_ipython
-
-        if getattr(get_ipython(), "kernel", None) is None:
-            return
-        from IPython.display import display
-
-        self._plot = _plot(self._words, ranks=len(self._rows), formula=self._formula)
-        self._place = display(self._plot, display_id=True)  # type: ignore[no-untyped-call]
+    def make(self) -> Any:
         self._shown = time.monotonic()
-        self._sender = threading.Thread(target=self._send_until_the_end, name="live plot", daemon=True)
-        self._sender.start()
+        return _plot(self.words, ranks=len(self._rows), formula=self._formula)
 
-    def feed(self, rank: int, row: Told) -> None:
-        """What a rank tells next, of which only memory is drawn. A rank that was not announced is taken in."""
-        if not isinstance(row, Row):
+    def take(self, rank: int, told: Told) -> None:
+        if not isinstance(told, Row):
             return
-        with self._lock:
-            self._rows.setdefault(rank, []).append(row)
-            training = self._window.begun is not None
-            self._window.learn(row)
-            if training or self._window.begun is None:
-                self._peaks[rank] = max(self._peaks.get(rank, 0), row.bytes.total)
-            else:
-                self._peaks = {rank: row.bytes.total}
-            if self._plot is not None:
-                self._pending.append((rank, row))
+        self._rows.setdefault(rank, []).append(told)
+        training = self._window.begun is not None
+        self._window.learn(told)
+        if training or self._window.begun is None:
+            self._peaks[rank] = max(self._peaks.get(rank, 0), told.bytes.total)
+        else:
+            self._peaks = {rank: told.bytes.total}
+        if self.widget is not None:
+            self._pending.append((rank, told))
 
-    def finish(self) -> Svg:
-        """The run is over, well or not: the figure of what was fed, which takes the plot's place in the notebook."""
-        self._ended.set()
-        if self._sender is not None:
-            self._sender.join(timeout=5)
-        figure = memory_over_time(self.rows, formula=self._formula, language=self._words.language)
-        if self._place is not None:
-            self._place.update(figure)
-            self._plot.close()
-            self._plot = self._place = None
-        return figure
+    def figure(self, data: Mapping[str, Any] | None) -> Svg:
+        return memory_over_time(self.rows, formula=self._formula, language=self.words.language)
 
-    # --- sending, in a thread of its own
-
-    def _send_until_the_end(self) -> None:
-        ended = False
-        while not ended:
-            ended = self._ended.wait(EVERY)
-            with contextlib.suppress(Exception):  # a page that is gone is no reason to disturb a run
-                self._send()
-
-    def _send(self) -> None:
-        with self._lock:
+    def send(self) -> None:
+        with self.lock:
             if not self._pending:
                 return
             again = time.monotonic() - self._shown < OPENING
@@ -122,18 +76,18 @@ class Live:
             numbers.extend([rank, row.seconds, phase, *(getattr(row.bytes, category) for category in STACKED)])
         expected = self._formula.model_states if self._formula is not None else 0
         highest = max([expected, *peaks.values()]) * 1.14 or 1.0
-        label = self._words.axis(highest)
+        label = self.words.axis(highest)
         content = {
             "again": again,
             "start": times[0],
             "end": times[1],
-            "time": self._words.seconds(times[1] - times[0]),
+            "time": self.words.seconds(times[1] - times[0]),
             "highest": highest,
             "ticks": [[tick, label(tick)] for tick in ticks(highest)],
-            "peaks": {str(rank): self._words("peak-label", size=self._words.bytes(peaks[rank])) for rank in peaks},
+            "peaks": {str(rank): self.words("peak-label", size=self.words.bytes(peaks[rank])) for rank in peaks},
             "status": self._status(latest, peaks, times),
         }
-        self._plot.send(content, buffers=[numbers.tobytes()])
+        self.widget.send(content, buffers=[numbers.tobytes()])
 
     def _status(self, latest: Mapping[int, Row], peaks: Mapping[int, int], times: tuple[float, float]) -> str | None:
         """Now and then, one rank's numbers in words for who does not see the plot; in between, and before a rank has
@@ -144,12 +98,12 @@ class Live:
             return None
         self._told = now
         rank = max(latest, key=lambda each: peaks.get(each, 0))
-        return self._words(
+        return self.words(
             "live-now",
-            time=self._words.seconds(times[1] - times[0]),
+            time=self.words.seconds(times[1] - times[0]),
             rank=rank,
-            total=self._words.bytes(latest[rank].bytes.total),
-            peak=self._words.bytes(peaks.get(rank, 0)),
+            total=self.words.bytes(latest[rank].bytes.total),
+            peak=self.words.bytes(peaks.get(rank, 0)),
         )
 
 
@@ -159,8 +113,8 @@ def _plot(words: Words, *, ranks: int, formula: Bytes | None) -> Any:
     import traitlets
 
     class LivePlot(anywidget.AnyWidget):
-        _esm = _HERE / "live.js"
-        _css = _HERE / "live.css"
+        _esm = HERE / "memory.js"
+        _css = HERE / "live.css"
         setup = traitlets.Dict().tag(sync=True)
 
         def __repr__(self) -> str:
