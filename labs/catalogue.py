@@ -58,7 +58,7 @@ LABS = {
         Lab(name="zero", unit="04-zero-1"),
         Lab(name="recompute", unit="08-recompute"),
         Lab(name="tensor", unit="09-tensor", view="traffic"),
-        Lab(name="sequence", unit="09-tensor"),
+        Lab(name="sequence", unit="09-tensor", view="traffic"),
         Lab(name="context", unit="12-context-expert", view="traffic"),
         Lab(name="offload", unit="07-offload"),
         Lab(name="overlap", unit="13-communication"),

@@ -99,11 +99,13 @@ class Link:
         return call
 
     def carry(self) -> None:
-        """The link itself: one load after another."""
+        """The link itself: one load after another. It keeps no load, and so none of its buffers, once that is there."""
         while (load := self.loads.get()) is not None:
             # A collective that failed is raised where it is waited for; here it only takes no time.
             with contextlib.suppress(RuntimeError):
                 load.work.get_future().wait()
                 with record_function(f"link:{load.name}"):
                     time.sleep(load.seconds)
-            load.carried.set()
+            carried = load.carried
+            del load
+            carried.set()
