@@ -18,7 +18,7 @@ import typer
 from typer import Argument, Context, Option
 
 from labs.options import OPTIONS
-from shardwise import lab_commands
+from shardwise import lab_commands, plan_commands
 from translations import CourseError, Language, Translator, languages, preferred, translator
 
 if TYPE_CHECKING:
@@ -116,18 +116,18 @@ def lab_list(context: Context, as_json: Json = False, _lang: Lang = None) -> Non
 
 def _lab_run(context: Context, name: str, *, as_json: bool, ranks: int | None, options: dict[str, Any]) -> None:
     from labs import catalogue
-    from shardwise import terminal
+    from shardwise import lab_terminal
 
     desk = _desk(context)
     with _right_use():
         number = catalogue.ranks_of(name, options, ranks)
         catalogue.checked(name, options, ranks=number)
-    with terminal.watching(ranks=number, text=desk.text) as watch:
-        run = catalogue.run_lab(name, ranks=number, on_row=watch.row, on_output=watch.output, **options)
+    with lab_terminal.watching(ranks=number, view=catalogue.lab(name).view, text=desk.text) as watch:
+        run = catalogue.run_lab(name, ranks=number, on_row=watch.take, on_output=watch.output, **options)
     if as_json:
         _print_json(run.data)
     else:
-        terminal.lab_run(run.data, desk.text)
+        lab_terminal.report(run.data, desk.text, measured=watch.bubble)
 
 
 for _name in OPTIONS:
@@ -348,6 +348,11 @@ def _print_json(value: Any) -> None:
 
 def _complain(text: Translator, error: CourseError) -> None:
     print(error.in_language(text), file=sys.stderr)
+
+
+# --- the planner
+
+plan_commands.add(app, print_json=_print_json, right_use=_right_use)
 
 
 # --- starting

@@ -7,6 +7,7 @@ et al. 2020, section 7). A ring all-reduce of n bytes on d ranks sends 2 n (d - 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -79,3 +80,9 @@ def data_bytes(plan: Configuration) -> float:
         3: k * (gradient + 2 * parameter),
     }[plan.zero]
     return count * moved * (d - 1) / d
+
+
+def bottleneck(found: Sequence[Axis], *, computing: float) -> str | None:
+    """The axis whose link is busy for longer than the computation that could hide it; None where no link is full."""
+    busiest = max(found, key=lambda axis: axis.seconds)
+    return busiest.name if busiest.seconds > computing else None

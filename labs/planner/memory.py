@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 
 from labs.planner import activations
-from labs.planner.configuration import Configuration
+from labs.planner.configuration import Configuration, Stack
 from labs.planner.hardware import Accelerator
+from translations import CourseError
 
 CONTEXT = 1271 * 2**20
 """Bytes of a CUDA context, as BLOOM's authors measured it on an A100 (their log of the 104B model)."""
@@ -84,9 +85,14 @@ def memory(plan: Configuration, *, gpu: Accelerator | None = None) -> Memory:
     return Memory(stage=stage, rank=rank, bars=bars, fits=None if gpu is None else bars.total <= gpu.memory)
 
 
-def states_only(*, parameters: int, plan: Configuration) -> Bars:
+def of_parameters(parameters: int, *, dp: int, zero: int, stack: Stack, gpu: Accelerator | None = None) -> Memory:
     """Model states of so many parameters and nothing else, as ZeRO's table 1 counts them."""
-    return _states(parameters, 0, plan)
+    if dp < 1:
+        raise CourseError("labs.option-at-least", name="dp", least=1, value=dp)
+    if zero not in (0, 1, 2, 3):
+        raise CourseError("labs.unknown-stage", value=zero)
+    bars = _states(parameters, stack=stack, zero=zero, shards=dp)
+    return Memory(stage=0, rank=0, bars=bars, fits=None if gpu is None else bars.total <= gpu.memory)
 
 
 # --- one rank
@@ -130,7 +136,7 @@ def rank_bars(plan: Configuration, *, stage: int) -> Bars:
     """One rank of a pipeline stage."""
     shape = plan.model
     split, replicated = stage_parameters(plan, stage=stage)
-    states = _states(split, replicated, plan)
+    states = _states(split + replicated, stack=plan.stack, zero=plan.zero, shards=plan.shards)
 
     tokens = plan.length * plan.micro_batch // plan.cp
     one = activations.layer(
@@ -179,14 +185,13 @@ def rank_bars(plan: Configuration, *, stage: int) -> Bars:
     )
 
 
-def _states(split: int, replicated: int, plan: Configuration) -> Bars:
+def _states(count: int, *, stack: Stack, zero: int, shards: int) -> Bars:
     """Shards are rounded up to whole parameters."""
-    count, stack = split + replicated, plan.stack
-    shard = -(-count // plan.shards)
+    shard = -(-count // shards)
     return Bars(
-        parameters=stack.parameter * (shard if plan.zero >= 3 else count),
-        gradients=stack.gradient * (shard if plan.zero >= 2 else count),
-        optimizer_states=stack.optimizer_states * (shard if plan.zero >= 1 else count),
+        parameters=stack.parameter * (shard if zero >= 3 else count),
+        gradients=stack.gradient * (shard if zero >= 2 else count),
+        optimizer_states=stack.optimizer_states * (shard if zero >= 1 else count),
     )
 
 

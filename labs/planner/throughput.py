@@ -67,13 +67,16 @@ def step_flops(plan: Configuration, *, recompute: str | None = None) -> float:
     return products + outside + attention + again
 
 
+def compute_seconds(plan: Configuration, *, gpu: Accelerator, efficiency: float = LAYER) -> float:
+    """Seconds that the fullest stage computes in one step, if it never waited."""
+    share = max(plan.layers) * plan.pp / plan.model.layers
+    return step_flops(plan) / plan.gpus / (efficiency * gpu.peak) * share
+
+
 def seconds(plan: Configuration, *, gpu: Accelerator, efficiency: float = LAYER) -> float:
     """Seconds of one step: computation of the fullest stage, the bubble around it, and what is sent in the open."""
-    rate = efficiency * gpu.peak
-    share = max(plan.layers) * plan.pp / plan.model.layers
-    work = step_flops(plan) / plan.gpus / rate * share
     sent = {axis.name: axis.exposed for axis in axes(plan, gpu=gpu)}
-    inside = work + sent["tensor"] + sent["context"]
+    inside = compute_seconds(plan, gpu=gpu, efficiency=efficiency) + sent["tensor"] + sent["context"]
     return inside / (1 - bubble(plan)) + sent["data"] + sent["pipeline"]
 
 

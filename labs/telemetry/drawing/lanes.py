@@ -72,7 +72,8 @@ def run_message(run: Timeline, words: Words, *, under_way: bool = False) -> str:
         return words("list-sentence", first=told, rest=lost) if run.pauses else told
     if killed and run.pauses:
         ranks = words.listed([str(event.rank) for event in killed])
-        told = words("run-killed", count=len(killed), ranks=ranks, time=words.time(max(run.pauses)))
+        id = "run-killed" if len(killed) == 1 else "run-killed-several"
+        told = words(id, ranks=ranks, time=words.time(max(run.pauses)))
         return words("list-sentence", first=told, rest=lost)
     if killed:
         return words("run-down", rank=killed[0].rank)

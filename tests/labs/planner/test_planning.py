@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from labs.planner.configuration import RECOMPUTE, STACKS, Configuration
 from labs.planner.hardware import accelerator
 from labs.planner.links import axes, data_bytes
-from labs.planner.memory import advice, in_flight, memory, rank_bars, stage_parameters, states_only
+from labs.planner.memory import advice, in_flight, memory, of_parameters, rank_bars, stage_parameters
 from labs.planner.models import gpt, model
 from labs.planner.search import _degrees, _variants, search
 from labs.planner.throughput import LAYER, bubble, seconds, step_flops, throughput
@@ -92,8 +92,12 @@ def test_one_rank_counts_every_parameter_and_the_stages_add_up() -> None:
 
 
 def test_table_1_of_zero_is_the_model_states_alone() -> None:
-    plan = Configuration(model=gpt(layers=1, hidden=2, heads=1, vocabulary=2, sequence=2), dp=64, zero=2)
-    assert states_only(parameters=7_500_000_000, plan=plan).total / 1e9 == pytest.approx(16.6, abs=0.05)
+    found = of_parameters(7_500_000_000, dp=64, zero=2, stack=STACKS["zero"], gpu=A100)
+    assert found.total / 1e9 == pytest.approx(16.6, abs=0.05)
+    assert found.fits
+    for wrong in ({"dp": 0, "zero": 1}, {"dp": 1, "zero": 4}):
+        with pytest.raises(CourseError):
+            of_parameters(1, stack=STACKS["zero"], **wrong)
 
 
 def test_uneven_stages_are_shared_out_as_bloom_did_and_the_heaviest_counts() -> None:

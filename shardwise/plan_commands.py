@@ -1,0 +1,271 @@
+"""`shardwise memory|traffic|throughput|plan`: the planner from the terminal. The numbers are of `labs.planner`; here
+they are asked for and shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Argument, Context, Option
+
+from translations import CourseError
+
+if TYPE_CHECKING:
+    from labs.planner.configuration import Configuration
+    from labs.planner.hardware import Accelerator
+
+Json = Annotated[bool, Option("--json", help="cli-json")]
+Lang = Annotated[str | None, Option("--lang", metavar="LANG", help="cli-lang")]
+ModelName = Annotated[str | None, Option("--model", help="cli-plan-model")]
+Gpu = Annotated[str | None, Option("--gpu", help="cli-plan-gpu")]
+File = Annotated[Path | None, Option("--file", metavar="FILE", help="cli-plan-file")]
+Dp = Annotated[int, Option("--dp", help="cli-plan-dp")]
+Tp = Annotated[int, Option("--tp", help="cli-plan-tp")]
+Pp = Annotated[int, Option("--pp", help="cli-plan-pp")]
+Cp = Annotated[int, Option("--cp", help="cli-plan-cp")]
+Zero = Annotated[int, Option("--zero", help="cli-plan-zero")]
+MicroBatch = Annotated[int, Option("--micro-batch", help="cli-plan-micro-batch")]
+Batch = Annotated[int | None, Option("--batch", help="cli-plan-batch")]
+Sequence = Annotated[int | None, Option("--sequence", help="cli-plan-sequence")]
+Recompute = Annotated[str, Option("--recompute", help="cli-plan-recompute")]
+SequenceParallel = Annotated[bool, Option("--sequence-parallel", help="cli-plan-sequence-parallel")]
+Interleave = Annotated[int, Option("--interleave", help="cli-plan-interleave")]
+Stages = Annotated[str | None, Option("--stages", help="cli-plan-stages")]
+StackName = Annotated[str | None, Option("--stack", help="cli-plan-stack")]
+Printer = Callable[[Any], None]
+
+
+def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) -> None:
+    """The planner's commands, in the course's command line."""
+
+    @app.command("memory", help="cli-memory")
+    def memory(
+        context: Context,
+        model: ModelName = None,
+        params: Annotated[float | None, Option("--params", help="cli-plan-params")] = None,
+        gpu: Gpu = None,
+        dp: Dp = 1,
+        tp: Tp = 1,
+        pp: Pp = 1,
+        cp: Cp = 1,
+        zero: Zero = 0,
+        micro_batch: MicroBatch = 1,
+        batch: Batch = None,
+        sequence: Sequence = None,
+        recompute: Recompute = "none",
+        sequence_parallel: SequenceParallel = False,
+        interleave: Interleave = 1,
+        stages: Stages = None,
+        stack: StackName = None,
+        file: File = None,
+        as_json: Json = False,
+        _lang: Lang = None,
+    ) -> None:
+        from labs.planner import memory as planner
+        from shardwise import plan_shown
+
+        with right_use():
+            card = _gpu(gpu, file)
+            if (model is None) == (params is None):
+                raise CourseError("shardwise.plan-model-or-params")
+            if params is not None:
+                found = planner.of_parameters(_whole(params), dp=dp, zero=zero, stack=_stack(stack, "zero"), gpu=card)
+                plan = None
+            else:
+                plan = _plan(
+                    model, file, dp=dp, tp=tp, pp=pp, cp=cp, zero=zero, micro_batch=micro_batch, batch=batch,
+                    sequence=sequence, recompute=recompute, sequence_parallel=sequence_parallel, interleave=interleave,
+                    stages=stages, stack=stack,
+                )  # fmt: skip
+                found = planner.memory(plan, gpu=card)
+        if as_json:
+            print_json(found.as_json())
+        else:
+            plan_shown.memory(found, plan, gpu=card, text=context.obj.text)
+
+    @app.command("traffic", help="cli-traffic")
+    def traffic(
+        context: Context,
+        model: ModelName = None,
+        gpu: Gpu = None,
+        dp: Dp = 1,
+        tp: Tp = 1,
+        pp: Pp = 1,
+        cp: Cp = 1,
+        zero: Zero = 0,
+        micro_batch: MicroBatch = 1,
+        batch: Batch = None,
+        sequence: Sequence = None,
+        recompute: Recompute = "none",
+        sequence_parallel: SequenceParallel = False,
+        interleave: Interleave = 1,
+        stages: Stages = None,
+        stack: StackName = None,
+        file: File = None,
+        as_json: Json = False,
+        _lang: Lang = None,
+    ) -> None:
+        from labs.planner import links, throughput
+        from shardwise import plan_shown
+
+        with right_use():
+            card = _needed_gpu(gpu, file)
+            plan = _plan(
+                model, file, dp=dp, tp=tp, pp=pp, cp=cp, zero=zero, micro_batch=micro_batch, batch=batch,
+                sequence=sequence, recompute=recompute, sequence_parallel=sequence_parallel, interleave=interleave,
+                stages=stages, stack=stack,
+            )  # fmt: skip
+            found = links.axes(plan, gpu=card)
+            computing = throughput.compute_seconds(plan, gpu=card)
+        if as_json:
+            axes = {
+                axis.name: {
+                    "bytes": axis.bytes,
+                    "link": axis.link,
+                    "seconds": axis.seconds,
+                    "exposed_seconds": axis.exposed,
+                }
+                for axis in found
+            }
+            print_json(
+                {
+                    "axes": axes,
+                    "compute_seconds": computing,
+                    "bottleneck": links.bottleneck(found, computing=computing),
+                }
+            )
+        else:
+            plan_shown.traffic(found, computing=computing, gpu=card, text=context.obj.text)
+
+    @app.command("throughput", help="cli-throughput")
+    def throughput(
+        context: Context,
+        model: ModelName = None,
+        gpu: Gpu = None,
+        tokens: Annotated[float | None, Option("--tokens", help="cli-plan-tokens")] = None,
+        step_seconds: Annotated[float | None, Option("--step-seconds", help="cli-plan-step-seconds")] = None,
+        price: Annotated[float | None, Option("--price", help="cli-plan-price")] = None,
+        dp: Dp = 1,
+        tp: Tp = 1,
+        pp: Pp = 1,
+        cp: Cp = 1,
+        zero: Zero = 0,
+        micro_batch: MicroBatch = 1,
+        batch: Batch = None,
+        sequence: Sequence = None,
+        recompute: Recompute = "none",
+        sequence_parallel: SequenceParallel = False,
+        interleave: Interleave = 1,
+        stages: Stages = None,
+        stack: StackName = None,
+        file: File = None,
+        as_json: Json = False,
+        _lang: Lang = None,
+    ) -> None:
+        from labs.planner import throughput as planner
+        from shardwise import plan_shown
+
+        with right_use():
+            card = _needed_gpu(gpu, file)
+            plan = _plan(
+                model, file, dp=dp, tp=tp, pp=pp, cp=cp, zero=zero, micro_batch=micro_batch, batch=batch,
+                sequence=sequence, recompute=recompute, sequence_parallel=sequence_parallel, interleave=interleave,
+                stages=stages, stack=stack,
+            )  # fmt: skip
+            for name, value in (("tokens", tokens), ("step-seconds", step_seconds), ("price", price)):
+                if value is not None and not 0 < value < float("inf"):
+                    raise CourseError("shardwise.plan-positive", name=name, value=value)
+            found = planner.throughput(plan, gpu=card, tokens=tokens, step_seconds=step_seconds, price=price)
+        if as_json:
+            print_json(found.as_json())
+        else:
+            plan_shown.throughput(found, text=context.obj.text)
+
+    @app.command("plan", help="cli-plan")
+    def plan(
+        context: Context,
+        model: Annotated[str, Argument(metavar="MODEL", help="cli-plan-model")],
+        gpus: Annotated[int, Option("--gpus", help="cli-plan-gpus")],
+        gpu: Annotated[str, Option("--gpu", help="cli-plan-gpu")],
+        batch: Annotated[int, Option("--batch", help="cli-plan-batch")],
+        sequence: Sequence = None,
+        stack: StackName = None,
+        most: Annotated[int, Option("--most", help="cli-plan-most", min=1)] = 10,
+        file: File = None,
+        as_json: Json = False,
+        _lang: Lang = None,
+    ) -> None:
+        from labs.planner.models import model as find
+        from labs.planner.search import search
+        from shardwise import plan_shown
+
+        with right_use():
+            shape, card = find(model, file=file), _needed_gpu(gpu, file)
+            for name, value in (("gpus", gpus), ("batch", batch)):
+                if value < 1:
+                    raise CourseError("labs.option-at-least", name=name, least=1, value=value)
+            kind = _stack(stack, shape.stack)
+            found = search(shape, gpus=gpus, gpu=card, batch=batch, stack=kind, sequence=sequence, most=most)
+        if as_json:
+            print_json({"layouts": [each.as_json() for each in found]})
+        else:
+            plan_shown.plan(found, text=context.obj.text)
+
+
+def _plan(
+    name: str | None, file: Path | None, *, batch: int | None, stages: str | None, stack: str | None, **degrees: Any
+) -> Configuration:
+    """What was asked, as one value. Without a batch a step has as many micro-batches as fill the pipeline."""
+    from labs.planner.configuration import Configuration
+    from labs.planner.models import model as find
+
+    if name is None:
+        raise CourseError("shardwise.plan-model-missing")
+    shape = find(name, file=file)
+    micro_batches = degrees["pp"]
+    if batch is not None:
+        parts = degrees["dp"] * degrees["micro_batch"]
+        if batch < 1 or parts < 1 or batch % parts:
+            raise CourseError("shardwise.plan-batch-divides", batch=batch, parts=parts)
+        micro_batches = batch // parts
+    layers = _stages(stages)
+    kind = _stack(stack, shape.stack)
+    return Configuration(model=shape, micro_batches=micro_batches, stages=layers, stack=kind, **degrees).checked()
+
+
+def _stages(words: str | None) -> tuple[int, ...]:
+    try:
+        return tuple(int(each) for each in words.split(",")) if words else ()
+    except ValueError as error:
+        raise CourseError("shardwise.plan-stages-list", given=words) from error
+
+
+def _stack(name: str | None, default: str) -> Any:
+    from labs.planner.configuration import STACKS
+
+    chosen = name or default
+    if chosen not in STACKS:
+        raise CourseError("labs.unknown-choice", name="stack", value=chosen, known=", ".join(STACKS))
+    return STACKS[chosen]
+
+
+def _gpu(name: str | None, file: Path | None) -> Accelerator | None:
+    from labs.planner.hardware import accelerator
+
+    return None if name is None else accelerator(name, file=file)
+
+
+def _needed_gpu(name: str | None, file: Path | None) -> Accelerator:
+    found = _gpu(name, file)
+    if found is None:
+        raise CourseError("shardwise.plan-gpu-missing")
+    return found
+
+
+def _whole(params: float) -> int:
+    if not 1 <= params < 1e18:
+        raise CourseError("shardwise.plan-positive", name="params", value=params)
+    return round(params)

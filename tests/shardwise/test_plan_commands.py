@@ -1,0 +1,104 @@
+"""The planner from the terminal: its JSON, its tables in every language, and what is asked wrongly."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shardwise import cli
+
+Printed = pytest.CaptureFixture[str]
+BLOOM = ("--model", "bloom-176b", "--dp", "8", "--tp", "4", "--pp", "12", "--zero", "1", "--micro-batch", "2")
+
+
+def run(*words: str) -> int:
+    return cli.run(list(words))
+
+
+def test_memory_prints_its_json(capsys: Printed) -> None:
+    assert run("memory", *BLOOM, "--recompute", "full", "--gpu", "a100-80", "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert set(data) == {"total", "fits", "worst_rank", "bytes"}
+    assert set(data["worst_rank"]) == {"stage", "rank"}
+    names = ["parameters", "gradients", "optimizer_states", "activations", "gathered", "buckets", "logits", "slack"]
+    assert list(data["bytes"]) == names
+    assert data["total"] == sum(data["bytes"].values())
+    assert data["fits"] is True
+
+
+def test_memory_of_parameters_alone_is_the_papers_table(capsys: Printed) -> None:
+    assert run("memory", "--params", "7.5e9", "--dp", "64", "--zero", "1", "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["total"] / 1e9 == pytest.approx(31.4, abs=0.05)
+    assert data["fits"] is None
+    assert sum(data["bytes"][name] for name in ("activations", "gathered", "buckets", "logits", "slack")) == 0
+
+
+def test_throughput_and_traffic_and_plan_print_their_json(capsys: Printed) -> None:
+    assert run("throughput", *BLOOM, "--gpu", "a100-80", "--batch", "2048", "--tokens", "366e9", "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    names = ("seconds_per_step", "bubble", "tflops_per_gpu", "mfu", "hfu", "days", "cost", "energy_kwh")
+    assert set(data) == set(names)
+    assert data["cost"] is None
+    assert run("traffic", *BLOOM, "--gpu", "a100-80", "--batch", "2048", "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert set(data["axes"]) == {"tensor", "context", "data", "pipeline"}
+    assert run("plan", "gpt-7.5b", "--gpus", "16", "--gpu", "a100-80", "--batch", "64", "--json") == 0
+    layouts = json.loads(capsys.readouterr().out)["layouts"]
+    keys = {"dp", "tp", "pp", "zero", "recompute", "micro_batch", "interleave", "seconds", "bytes", "why_next_lost"}
+    assert all(keys <= set(each) for each in layouts)
+
+
+@pytest.mark.parametrize("language", ["en", "nl", "ar"])
+def test_tables_speak_every_language(language: str, capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    for words in (
+        ("memory", "--model", "gpt3", "--dp", "1", "--zero", "1", "--tp", "8", "--pp", "4", "--gpu", "a100-80"),
+        ("memory", "--params", "1e9"),
+        ("traffic", *BLOOM, "--gpu", "tpu-v4"),
+        ("throughput", *BLOOM, "--gpu", "h100", "--tokens", "1e9", "--price", "2"),
+        ("plan", "gpt-7.5b", "--gpus", "8", "--gpu", "a100-80", "--batch", "16"),
+    ):
+        assert run(*words, "--lang", language) == 0
+        shown = capsys.readouterr()
+        assert shown.out
+        assert "plan-" not in shown.out
+        assert "Traceback" not in shown.err
+
+
+def test_a_model_of_ones_own_comes_from_a_file(tmp_path: Path, capsys: Printed) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text(
+        "models: [{name: mine, layers: 2, hidden: 64, heads: 4, sequence: 32, vocabulary: 100, source: me}]\n"
+    )
+    assert run("memory", "--model", "mine", "--file", str(file), "--json") == 0
+    assert json.loads(capsys.readouterr().out)["total"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("memory",), "--params"),
+        (("memory", "--model", "bloom", "--params", "1"), "--params"),
+        (("memory", "--params", "-1"), "params"),
+        (("memory", "--model", "blom-176b"), "bloom-176b"),
+        (("memory", *BLOOM, "--gpu", "a100-8"), "a100-80"),
+        (("memory", "--model", "bloom", "--tp", "5"), "--tp 4"),
+        (("memory", "--model", "bloom", "--pp", "71"), "--pp 70"),
+        (("memory", "--model", "bloom", "--stages", "1,b"), "1,b"),
+        (("memory", "--model", "bloom", "--stack", "none"), "megatron"),
+        (("memory", *BLOOM, "--batch", "15"), "16"),
+        (("traffic", "--model", "bloom"), "--gpu"),
+        (("throughput", "--gpu", "h100"), "--model"),
+        (("throughput", "--model", "bloom", "--gpu", "h100", "--tokens", "0"), "tokens"),
+        (("plan", "gpt-1t", "--gpus", "8", "--gpu", "a100-80", "--batch", "8"), "80 GB"),
+        (("plan", "gpt-1t", "--gpus", "0", "--gpu", "a100-80", "--batch", "8"), "gpus"),
+    ],
+)
+def test_wrong_use_says_what_works(words: tuple[str, ...], told: str, capsys: Printed) -> None:
+    assert run(*words) == 2
+    printed = capsys.readouterr()
+    assert told in printed.err
+    assert not printed.out
