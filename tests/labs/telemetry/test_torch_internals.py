@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import weakref
 from typing import Any
 
@@ -82,3 +83,23 @@ def test_what_was_not_promised_is_still_there() -> None:
 
     assert DTensor.__name__ == "DTensor"
     assert "_local_tensor" in DTensor.__slots__
+
+
+def test_the_profiler_can_watch_every_thread() -> None:
+    """In profiling.py: without it, the spans of gloo's threads and of the slow link are missing from a trace."""
+    from torch.profiler import ProfilerActivity, profile
+
+    going = threading.Event()
+
+    def elsewhere() -> None:
+        going.wait()
+        with record_function("elsewhere"):
+            torch.ones(2)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    everywhere = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+    with profile(activities=[ProfilerActivity.CPU], experimental_config=everywhere) as profiler:
+        going.set()
+        thread.join()
+    assert "elsewhere" in {event.name for event in profiler.events() or ()}
