@@ -1,5 +1,5 @@
-"""`shardwise memory|traffic|throughput|plan`: the planner from the terminal. The numbers are of `labs.planner`; here
-they are asked for and shown.
+"""`shardwise memory|traffic|throughput|compare-estimators|plan`: the planner from the terminal. The numbers are of
+`labs.planner`; here they are asked for and shown.
 """
 
 from __future__ import annotations
@@ -183,6 +183,56 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
             print_json(found.as_json())
         else:
             plan_shown.throughput(found, text=context.obj.text)
+
+    @app.command("compare-estimators", help="cli-compare-estimators")
+    def compare_estimators(
+        context: Context,
+        model: ModelName = None,
+        gpus_per_node: Annotated[int, Option("--gpus-per-node", help="cli-plan-gpus-per-node", min=1)] = 8,
+        dp: Dp = 1,
+        tp: Tp = 1,
+        pp: Pp = 1,
+        cp: Cp = 1,
+        zero: Zero = 0,
+        micro_batch: MicroBatch = 1,
+        batch: Batch = None,
+        sequence: Sequence = None,
+        recompute: Recompute = "none",
+        sequence_parallel: SequenceParallel = False,
+        interleave: Interleave = 1,
+        stages: Stages = None,
+        stack: StackName = None,
+        file: File = None,
+        as_json: Json = False,
+        _lang: Lang = None,
+    ) -> None:
+        from labs.planner.estimators import compare
+        from shardwise import plan_shown
+
+        with right_use():
+            plan = _plan(
+                model, file, dp=dp, tp=tp, pp=pp, cp=cp, zero=zero, micro_batch=micro_batch, batch=batch,
+                sequence=sequence, recompute=recompute, sequence_parallel=sequence_parallel, interleave=interleave,
+                stages=stages, stack=stack,
+            )  # fmt: skip
+            found = compare(plan, gpus_per_node=gpus_per_node)
+        if as_json:
+            print_json(
+                {
+                    "estimators": [
+                        {
+                            "name": each.name,
+                            "bytes": each.bytes,
+                            "ours": each.ours,
+                            "counts": each.counts,
+                            "differs": list(each.differs),
+                        }
+                        for each in found
+                    ]
+                }
+            )
+        else:
+            plan_shown.estimators(found, text=context.obj.text)
 
     @app.command("plan", help="cli-plan")
     def plan(

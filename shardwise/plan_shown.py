@@ -14,6 +14,7 @@ from translations import Translator, formats
 
 if TYPE_CHECKING:
     from labs.planner.configuration import Configuration
+    from labs.planner.estimators import Compared
     from labs.planner.hardware import Accelerator
     from labs.planner.links import Axis
     from labs.planner.memory import Memory
@@ -130,3 +131,27 @@ def plan(found: Sequence[Ranked], *, text: Translator) -> None:
         )
         why = text(f"shardwise.plan-why-{each.why_next_lost}") if each.why_next_lost else ""
     console.print(table)
+
+
+def estimators(found: Sequence[Compared], *, text: Translator) -> None:
+    """Each estimator beside ours, and a sentence for each difference."""
+    console = Console()
+    table = Table(title=text("shardwise.plan-estimators-title"), title_justify="left")
+    for heading in ("estimator", "says", "ours", "counted"):
+        table.add_column(text(f"shardwise.plan-{heading}"))
+    for each in found:
+        sizes = [formats.bytes_(number, text.language) for number in (each.bytes, each.ours)]
+        table.add_row(_ESTIMATORS[each.name], *sizes, text(f"shardwise.plan-counts-{each.counts}"))
+    console.print(table)
+    for each in found:
+        console.print(f"{_ESTIMATORS[each.name]}:", style="bold", highlight=False)
+        for reason in each.differs:
+            console.print("  " + text(f"shardwise.plan-differs-{reason}"), highlight=False)
+
+
+_ESTIMATORS = {
+    "deepspeed": "DeepSpeed",
+    "accelerate": "Accelerate",
+    "megatron": "Megatron-LM",
+    "eleuther": "EleutherAI cookbook",
+}

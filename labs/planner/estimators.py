@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from labs.planner.configuration import Configuration
+from labs.planner.memory import memory
+
 BUFFER = 1.5
 """DeepSpeed's factor for what the host needs beside the states."""
 
@@ -132,3 +135,80 @@ def eleuther(
         optimizer=12 * parameters / (gpus if stage >= 1 else 1),
         communication=(2 * 5e8 if stage >= 1 and gpus > 1 else 0.0) + (2 * 1e9 if stage >= 3 else 0.0),
     )
+
+
+# --- side by side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One estimator's bytes on a GPU beside ours for what it counts, and the ids of what makes the difference."""
+
+    name: str
+    bytes: int
+    ours: int
+    counts: str
+    differs: tuple[str, ...]
+
+
+def compare(plan: Configuration, *, gpus_per_node: int) -> tuple[Compared, ...]:
+    """What each estimator says of a configuration, as far as it can be asked; ours is the same parts of the fullest
+    rank.
+    """
+    held = memory(plan).bars
+    shape, gpus = plan.model, plan.gpus
+    count = shape.parameters // (plan.tp * plan.pp)
+    states = held.parameters + held.gradients + held.optimizer_states
+    stages = ["uneven-stages"] if plan.pp > 1 else []
+    stages += ["replicated"] if plan.tp > 1 else []
+    always = ["fp32-gradients"] if plan.stack.gradient < 4 else []
+    always.append("gib")
+    found = []
+
+    def add(name: str, number: float, ours: float, counts: str, *differs: str) -> None:
+        found.append(Compared(name=name, bytes=round(number), ours=round(ours), counts=counts, differs=differs))
+
+    if plan.tp == plan.pp == 1:
+        node = min(gpus_per_node, gpus)
+        nodes = max(1, gpus // node)
+        if plan.zero == 2:
+            told = deepspeed_zero_2(parameters=shape.parameters, gpus_per_node=node, nodes=nodes)
+            add("deepspeed", told.gpu, states, "states", *always)
+        if plan.zero == 3:
+            told = deepspeed_zero_3(
+                parameters=shape.parameters, largest_layer=shape.layer, gpus_per_node=node, nodes=nodes
+            )
+            add("deepspeed", told.gpu, states + held.gathered, "states-and-gathered", *always)
+        if plan.zero == 0:
+            precision = "fp32" if plan.stack.parameter == 4 else "bf16"
+            told_bytes = accelerate(weights=shape.parameters * plan.stack.parameter, precision=precision)
+            add("accelerate", told_bytes, states, "states", *(() if precision == "fp32" else ("largest-only",)), "gib")
+    each = megatron_bytes_a_parameter(data=plan.dp, distributed_optimizer=plan.zero == 1)
+    if plan.zero <= 1:
+        add("megatron", count * each, states, "states", *stages, *always)
+    told_all = eleuther(
+        parameters=shape.parameters,
+        layers=shape.layers,
+        hidden=shape.hidden,
+        heads=shape.heads,
+        sequence=plan.length,
+        batch=plan.micro_batch,
+        gpus=gpus,
+        tensor=plan.tp,
+        pipeline=plan.pp,
+        stage=plan.zero,
+        recompute=plan.recompute != "none",
+    )
+    differs = ["undivided-gradients"] if plan.tp * plan.pp > 1 else []
+    differs += ["selective-as-full"] if plan.recompute == "full" else []
+    differs += ["all-layers"] if plan.pp > 1 else []
+    add(
+        "eleuther",
+        told_all.total,
+        held.total - held.slack,
+        "all",
+        *differs,
+        *(["bucket"] if plan.zero and gpus > 1 else []),
+        *always,
+    )
+    return tuple(found)
