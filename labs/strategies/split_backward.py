@@ -49,15 +49,17 @@ class Linear(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, kept: Kept) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.bias, ctx.kept = bias, kept
+        # The parameters themselves: what autograd gives back of a saved tensor may be another one on the same values,
+        # whose gradient nobody sees once this graph is gone.
+        ctx.save_for_backward(x)
+        ctx.weight, ctx.bias, ctx.kept = weight, bias, kept
         return F.linear(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None]:
-        x, weight = ctx.saved_tensors
-        ctx.kept.append((weight, ctx.bias, x, grad))
-        return grad @ weight if ctx.needs_input_grad[0] else None, None, None, None
+        (x,) = ctx.saved_tensors
+        ctx.kept.append((ctx.weight, ctx.bias, x, grad))
+        return grad @ ctx.weight if ctx.needs_input_grad[0] else None, None, None, None
 
 
 def weight_gradients(kept: Kept) -> None:
