@@ -60,9 +60,11 @@ LABS = {
         Lab(name="tensor", unit="09-tensor", view="traffic"),
         Lab(name="sequence", unit="09-tensor", view="traffic"),
         Lab(name="context", unit="12-context-expert", view="traffic"),
+        Lab(name="expert", unit="12-context-expert", view="traffic"),
         Lab(name="offload", unit="07-offload"),
         Lab(name="overlap", unit="13-communication"),
         Lab(name="pipeline", unit="10-pipeline", view="timetable"),
+        Lab(name="layout", unit="11-3d", view="traffic"),
     )
 }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from labs.options.base import Options
 from labs.options.context import ContextOptions
+from labs.options.layout import LayoutOptions
+from labs.options.expert import ExpertOptions
 from labs.options.offload import OffloadOptions
 from labs.options.overlap import OverlapOptions
 from labs.options.pipeline import PipelineOptions
@@ -17,7 +19,9 @@ OPTIONS: dict[str, type[Options]] = {
     "tensor": TensorOptions,
     "sequence": SequenceOptions,
     "context": ContextOptions,
+    "expert": ExpertOptions,
     "offload": OffloadOptions,
     "overlap": OverlapOptions,
     "pipeline": PipelineOptions,
+    "layout": LayoutOptions,
 }

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import count, product
 
 AXES = ("pipeline", "data", "context", "tensor")
 """From the outermost to the innermost."""
@@ -37,11 +37,16 @@ RULES = {
     " gradients in each of them, and stage 3 gathers all parameters twice as well. Take stage 0 or 1, or no pipeline.",
     "ranks": "This layout has {needed} ranks ({dp} data x {pp} pipeline x {tp} tensor x {cp} context), and there are"
     " {ranks}.",
-    "heads": "Each tensor rank computes whole attention heads: {heads} heads do not divide by {tp}.",
-    "layers": "Each of the {stages} pipeline stages needs a layer of its own, and there are {layers}.",
-    "length": "Each context rank holds two chunks of every sequence: {length} positions are too few for {cp} ranks.",
-    "sequence": "Sequence parallelism cuts the {local} positions of a rank into {tp} equal parts, which do not divide.",
-    "micro-batches": "{micro_batches} micro-batches never fill a pipeline of {pp} stages: some would always wait.",
+    "heads": "Each tensor rank computes whole attention heads: {heads} heads do not divide by {tp}."
+    " Take a number of heads that {tp} divides, or fewer tensor ranks.",
+    "layers": "Each of the {stages} pipeline stages needs a layer of its own, and there are {layers}. Take"
+    " more layers, or fewer stages.",
+    "length": "Each context rank holds two chunks of every sequence: {length} positions are too few for {cp} ranks."
+    " Take {least} or more.",
+    "sequence": "Sequence parallelism cuts the {local} positions of a rank into {tp} equal parts, which do not divide."
+    " Nearest that works: {nearest} positions.",
+    "micro-batches": "{micro_batches} micro-batches never fill a pipeline of {pp} stages: some would always wait. Take"
+    " {pp} or more; the more, the smaller the bubble.",
 }
 
 
@@ -79,9 +84,10 @@ class Layout:
         if layers < self.pp * self.chunks:
             raise DoesNotFit("layers", stages=self.pp * self.chunks, layers=layers)
         if length < 2 * self.cp and self.cp > 1:
-            raise DoesNotFit("length", length=length, cp=self.cp)
+            raise DoesNotFit("length", length=length, cp=self.cp, least=2 * self.cp)
         if self.sequence and self.positions(length) % self.tp:
-            raise DoesNotFit("sequence", local=self.positions(length), tp=self.tp)
+            nearest = next(more for more in count(length) if not self.positions(more) % self.tp)
+            raise DoesNotFit("sequence", local=self.positions(length), tp=self.tp, nearest=nearest)
         if micro_batches < self.pp:
             raise DoesNotFit("micro-batches", micro_batches=micro_batches, pp=self.pp)
         return self

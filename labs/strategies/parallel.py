@@ -71,8 +71,10 @@ class Parallel:
             raise ValueError(f"gradients are reduced once here, after the last backward, not as in stage {layout.zero}")
         self.layout, self.orders, self.clip = layout, orders, recipe.clip
         self.hidden, self.length, self.loss = hidden, length, loss
-        self.pipeline, self.tensor = mesh.get_group("pipeline"), mesh.get_group("tensor")
-        self.data = group_of(layout, "data", "context", name="data") if layout.cp > 1 else mesh.get_group("data")
+        self.groups = {axis: mesh.get_group(axis) for axis in AXES}
+        if layout.cp > 1:
+            self.groups["data"] = group_of(layout, "data", "context", name="data")
+        self.pipeline, self.data, self.tensor = (self.groups[axis] for axis in ("pipeline", "data", "tensor"))
         self.everyone = group_of(layout, *(AXES if layout.zero else ("pipeline", "tensor")), name="world")
         stage = dist.get_rank(self.pipeline)
 
@@ -85,7 +87,7 @@ class Parallel:
             if stage == layout.pp - 1:
                 self.loss = tensor_parallel.loss_of(self.model, group=self.tensor)
         if layout.cp > 1:
-            self.ring = context.parallelize(self.model, group=mesh.get_group("context"), length=length)
+            self.ring = context.parallelize(self.model, group=self.groups["context"], length=length)
         if recomputed != "none":
             recompute(self.model, mode=recomputed)
 

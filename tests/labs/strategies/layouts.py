@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
 from torch.profiler import record_function
 
 from labs.data import global_batch, micro_batches
 from labs.model import GPT, Shape
+from labs.planner.layout import Training, states, traffic
 from labs.runner import rank as this
 from labs.strategies.layout import Layout
 from labs.strategies.parallel import Parallel, mesh_of
@@ -24,7 +28,7 @@ from labs.telemetry import Tracker
 
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64}
 SIZES = {"layers": 2, "hidden": 16, "heads": 2, "sequence": 8}
-STEPS = 4
+STEPS = 3
 
 
 class Twin:
@@ -49,6 +53,12 @@ class Twin:
         return loss.detach()
 
 
+@cache
+def mesh_of_degrees(dp: int, pp: int, tp: int, cp: int) -> DeviceMesh:
+    """One mesh for all layouts of the same degrees: making its groups takes longer than a step."""
+    return mesh_of(Layout(dp=dp, pp=pp, tp=tp, cp=cp), device="cpu")
+
+
 def run(case: dict[str, Any]) -> dict[str, Any]:
     layout = Layout(**case["layout"])
     sizes = Shape(**(SIZES | case.get("sizes", {})))
@@ -63,7 +73,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         return GPT(sizes, seed=1, dtype=dtype)
 
     twin = Twin(make(), recipe)
-    mesh = mesh_of(layout, device="cpu")
+    mesh = mesh_of_degrees(layout.dp, layout.pp, layout.tp, layout.cp)
     orders = schedule(case.get("schedule", "1f1b"), ranks=layout.pp, micro_batches=micro, chunks=layout.chunks)
     worst = 0.0
     with Tracker() as tracker:
@@ -80,6 +90,8 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
             recipe=recipe,
             recomputed=case.get("recompute", "none"),
         )
+        for axis, group in strategy.groups.items():
+            tracker.name_axis(group, axis)
         del model
         for step in range(STEPS):
             if step == 1:
@@ -107,7 +119,31 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         (p.double() - part(q, shard_of(p), rank=here["tensor"], ranks=layout.tp).double()).abs().max().item()
         for p, q in zip(ours, whole, strict=True)
     )
-    return {"case": case, "loss": worst, "parameters": parameters, "rest": rest, "axes": axes}
+    training = Training(
+        layout=layout,
+        layers=sizes.layers,
+        hidden=sizes.hidden,
+        sequence=sizes.sequence,
+        micro_batch=2,
+        micro_batches=micro,
+        precision=case["precision"],
+        tied=sizes.tied,
+        recompute=case.get("recompute", "none"),
+    )
+    return {
+        "case": case,
+        "loss": worst,
+        "parameters": parameters,
+        "rest": {name: rest[name] for name in ("parameters", "gradients", "optimizer_states")},
+        "axes": axes,
+        "predicted": {
+            "rest": asdict(states(training, dist.get_rank())),
+            "axes": {
+                axis: {name: asdict(count) for name, count in counts.items()}
+                for axis, counts in traffic(training, dist.get_rank()).items()
+            },
+        },
+    }
 
 
 if __name__ == "__main__":
