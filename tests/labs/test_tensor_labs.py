@@ -41,7 +41,7 @@ def test_a_layer_moves_what_the_paper_says_counted_by_the_buffer() -> None:
     ("name", "ranks", "options", "said"),
     [
         ("tensor", 3, {}, "4 attention heads do not divide by 3 ranks"),
-        ("tensor", 2, {"clip": 0.0}, "--clip"),
+        ("tensor", 2, {"clip": 0.0}, "norm of the gradient must be above zero"),
         ("sequence", 4, {"sequence": 18}, "Nearest that works: --sequence 20."),
     ],
 )
