@@ -1,28 +1,19 @@
-"""What the terminal shows: a lab while it runs and after, a quiz, a verification, the way through the course."""
+"""What the terminal shows: a quiz, a verification, the way through the course. Labs are in `lab_terminal`."""
 
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.live import Live
+from rich.console import Console
 from rich.markup import escape
-from rich.measure import Measurement
 from rich.table import Table
-from rich.text import Text
 
-from labs.telemetry.categories import CATEGORIES
-from labs.telemetry.drawing.palette import LOOKS
 from translations import CourseError, Translator, formats
 
 if TYPE_CHECKING:
     from certificates import Verification
-    from labs.telemetry.rows import Row, Told
     from quiz import Session
     from quiz.session import Question
     from shardwise.progress import Overview
@@ -33,129 +24,6 @@ def names(titles: Mapping[str, str]) -> None:
     widest = max(map(len, titles), default=0)
     for name, title in titles.items():
         print(f"{name:<{widest}}  {title}")
-
-
-# --- a lab
-
-
-class Watch:
-    """What the ranks hold now; `row` and `output` come from threads that read what the ranks write."""
-
-    def __init__(self, *, ranks: int, text: Translator, console: Console) -> None:
-        self._text, self._console = text, console
-        self._rows: dict[int, Row | None] = dict.fromkeys(range(ranks))
-        self._peaks = dict.fromkeys(range(ranks), 0)
-        self._lock = threading.Lock()
-
-    def row(self, rank: int, row: Told) -> None:
-        from labs.telemetry.rows import Row
-
-        if not isinstance(row, Row):
-            return
-        with self._lock:
-            self._rows[rank] = row
-            self._peaks[rank] = max(self._peaks[rank], row.bytes.total)
-
-    def output(self, rank: int, line: str) -> None:
-        self._console.print(f"[{rank}] {line.rstrip()}", markup=False, highlight=False)
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        text = self._text
-        with self._lock:
-            columns = [
-                _Column(rank=rank, held=None, highest=0, phase=text("shardwise.lab-starting"))
-                if row is None
-                else _Column(
-                    rank=rank,
-                    held=row.bytes.as_dict(),
-                    highest=self._peaks[rank],
-                    phase=text(f"labs.telemetry-phase-{row.phase}") if row.phase else "",
-                )
-                for rank, row in self._rows.items()
-            ]
-        title = text("shardwise.lab-now")
-        yield from _memory(columns, text, title=title, console=console, width=options.max_width)
-
-
-@contextmanager
-def watching(*, ranks: int, text: Translator) -> Iterator[Watch]:
-    """A table of memory by rank that follows the run, on the error stream; without one only the ranks' output."""
-    console = Console(stderr=True)
-    watch = Watch(ranks=ranks, text=text, console=console)
-    if not console.is_terminal:
-        yield watch
-        return
-    with Live(watch, console=console, refresh_per_second=10, transient=True):
-        yield watch
-
-
-def lab_run(data: Mapping[str, Any], text: Translator) -> None:
-    """What a lab reports: bytes by rank at rest, losses beside the single process, traffic."""
-    console = Console()
-    columns = [
-        _Column(
-            rank=each["rank"],
-            held=each["bytes"]["rest"],
-            highest=each.get("peak_total", sum(each["bytes"]["peak"].values())),
-        )
-        for each in data["ranks"]
-    ]
-    for part in _memory(columns, text, title=text("shardwise.lab-at-rest"), console=console, width=console.width):
-        console.print(part)
-    losses = data["ranks"][0]["losses"]
-    first, last, alone = (f"{value:.4f}" for value in (losses[0], losses[-1], data["reference_losses"][-1]))
-    console.print(text("shardwise.lab-losses", first=first, last=last, alone=alone), highlight=False)
-    for name, count in data["ranks"][0]["collectives"].items():
-        moved = formats.bytes_(count["bytes"], text.language)
-        console.print(text("shardwise.lab-moved", collective=name, times=count["count"], bytes=moved), highlight=False)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Column:
-    """What one rank holds; `held` is None before it has told anything, `phase` None where the table has no such row."""
-
-    rank: int
-    held: Mapping[str, int] | None
-    highest: int
-    phase: str | None = None
-
-
-def _memory(
-    columns: Sequence[_Column], text: Translator, *, title: str, console: Console, width: int
-) -> Iterator[Table | Text]:
-    """The categories as rows and the ranks as columns; those that the width has no room for are counted below."""
-    shown = len(columns)
-    table = _memory_table(columns, text, title)
-    while shown > 1 and Measurement.get(console, console.options.update(max_width=10_000), table).maximum > width:
-        shown -= 1
-        table = _memory_table(columns[:shown], text, title)
-    yield table
-    if more := len(columns) - shown:
-        yield Text(text("shardwise.lab-more", count=more))
-
-
-def _memory_table(columns: Sequence[_Column], text: Translator, title: str) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column(text("shardwise.rank"), no_wrap=True)
-    for each in columns:
-        table.add_column(str(each.rank), justify="right", no_wrap=True, min_width=8)
-
-    def row(name: str, amounts: Iterable[int], style: str) -> None:
-        cells = [
-            "·" if each.held is None else formats.bytes_(amount, text.language)
-            for each, amount in zip(columns, amounts, strict=True)
-        ]
-        table.add_row(Text(name, style=style), *cells)
-
-    held = [each.held or dict.fromkeys(CATEGORIES, 0) for each in columns]
-    for category in CATEGORIES:
-        name = text(f"labs.telemetry-category-{category.replace('_', '-')}")
-        row(name, [each[category] for each in held], LOOKS[category].colour)
-    row(text("shardwise.total"), [sum(each[category] for category in CATEGORIES) for each in held], "bold")
-    row(text("shardwise.lab-highest"), [each.highest for each in columns], "")
-    if any(each.phase is not None for each in columns):
-        table.add_row(text("shardwise.lab-phase"), *(each.phase or "" for each in columns))
-    return table
 
 
 # --- a quiz

@@ -42,6 +42,13 @@ class Event:
     attempt: int = 0
     values: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Event:
+        """What `as_dict` gave."""
+        values = dict(told)
+        own = {name: values.pop(name) for name in ("seconds", "rank", "attempt")}
+        return cls(name=values.pop("event"), **own, values=values)
+
     def as_dict(self) -> dict[str, Any]:
         return {"seconds": self.seconds, "event": self.name, "rank": self.rank, "attempt": self.attempt, **self.values}
 

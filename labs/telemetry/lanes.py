@@ -119,10 +119,10 @@ def timeline(events: Iterable[Event], *, ranks: int, now: float | None = None) -
     lanes = {rank: Lane() for rank in sorted({*range(ranks), *told})}
     for each in ordered:
         for rank, lane in lanes.items():
-            if each.rank in (rank, None):
-                lane.take(each)
             if each.name == "restarting" and rank >= each.values.get("ranks", len(lanes)):
-                lane.close(each.seconds)
+                lane.close(each.seconds)  # the run goes on without it
+            elif each.rank in (rank, None):
+                lane.take(each)
     end = max([now or 0.0, *(each.seconds for each in ordered)])
     last = {rank: max((each.seconds for each in ordered if each.rank == rank), default=0.0) for rank in lanes}
     for rank, lane in lanes.items():

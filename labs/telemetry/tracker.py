@@ -72,7 +72,8 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
     writer
         Is told of every change.
     pause
-        Slow motion: seconds to wait as each phase and each "communication" scope begins, so that one can watch.
+        Slow motion: seconds to wait as each phase and each "communication" scope begins, so that one can watch; in a
+        pipeline as each slot begins, and nowhere else, so that slots take the longest by far.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._scopes: list[tuple[str, str, int | None, bool, bool]] = []
         self._phase, self._default = "", _TEMPORARY
         self._tag: int | None = None
-        self._hidden = self._clipping = False
+        self._hidden = self._clipping = self._slotted = False
         self._kinds: dict[Any, int] = {}
         self._measures: dict[Any, tuple[str, Measure]] = {}
         self._collectives: dict[str, Count] = {}
@@ -266,7 +267,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._scopes.append((name, self._phase, self._tag, self._hidden, self._clipping))
         if name in _INDEX:
             self._tag = _INDEX[name]
-            if name == "communication" and self._pause:
+            if name == "communication" and self._pause and not self._slotted:
                 self._mark()
                 self._wait()
         elif name in PHASES:
@@ -277,8 +278,11 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._hidden = True
         elif name == "clipping":
             self._clipping = True
-        elif self._writer is not None and _SLOT.match(name):
-            self._writer.slot(name, begins=True)
+        elif _SLOT.match(name):
+            if self._writer is not None:
+                self._writer.slot(name, begins=True)
+            self._slotted = True
+            self._wait(slot=True)
 
     def _leaves(self) -> None:
         if not self._scopes:
@@ -305,8 +309,8 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self._writer is not None:
             self._writer.mark(self._phase, self._now, self._total)
 
-    def _wait(self) -> None:
-        if self._pause:
+    def _wait(self, *, slot: bool = False) -> None:
+        if self._pause and (slot or not self._slotted):
             time.sleep(self._pause)
 
     def _communicates(self, func: Any, args: Sequence[Any], result: Any) -> None:

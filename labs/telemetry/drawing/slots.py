@@ -18,12 +18,16 @@ from labs.telemetry.drawing.legend import (
     legend_height,
 )
 from labs.telemetry.drawing.memory import WIDTH
-from labs.telemetry.drawing.svg import Sheet, Svg, text_width
+from labs.telemetry.drawing.svg import Sheet, Svg, text_width, wrapped
 from labs.telemetry.slots import KINDS, Cell, Step, bubble, span
 from translations import Language
 
 _ROW, _CELL, _MARK, _LABEL = 34.0, 24.0, 3.0, 10.5
 _INK = "#1f2328"
+
+
+UNLIKE = 0.1
+"""So much more of the step than the schedule says must be idle before it is said why."""
 
 
 def slots_over_time(
@@ -47,8 +51,12 @@ def slots_over_time(
     if chunks > 1:
         entries.append((words("slot-chunk"), lambda sheet, x, y: _chunk(sheet, 1, x, y - 9, 18, 12)))
 
+    note = []
+    if now is None and expected is not None and bubble(step) > expected + UNLIKE:
+        note = wrapped(words("slot-short"), size=SMALL_SIZE, width=WIDTH - 2 * MARGIN)
+
     top = heading_height(message, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 14
-    sheet = Sheet(width=WIDTH, height=top + _ROW * len(step) + 26, language=words.language)
+    sheet = Sheet(width=WIDTH, height=top + _ROW * len(step) + 26 + 16 * len(note), language=words.language)
     y = heading(sheet, message)
     legend(sheet, entries, top=y + 4)
 
@@ -74,9 +82,11 @@ def slots_over_time(
     sheet.text(left, foot, "0", size=SMALL_SIZE, quiet=True, ltr=True)
     if any(step.values()):
         sheet.text(right, foot, words.time(length), at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+    for index, line in enumerate(note):
+        sheet.opening(MARGIN, WIDTH - MARGIN, foot + 20 + 16 * index, line, size=SMALL_SIZE)
     told = _rows(step, words, length)
     sentences = [words("slot-row", rank=rank, slots=slots, idle=idle) for rank, slots, idle in told]
-    figure = sheet.svg(alt=" ".join([words.sentence(message), *sentences]))
+    figure = sheet.svg(alt=" ".join([words.sentence(message), *([" ".join(note)] if note else []), *sentences]))
     header = [words("table-rank"), words("slot-order"), words("slot-idle")]
     return figure.beside(Table(told, header=header, language=words.language).html, summary=words("as-table"))
 

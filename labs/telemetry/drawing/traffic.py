@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from labs.telemetry.categories import Count
 from labs.telemetry.drawing.diagrams import Table
@@ -29,7 +29,7 @@ def traffic_of_step(step: Step, *, language: Language | str) -> Svg:
     }
     message = _message(moved, words)
     rows = [
-        (axis_name(axis, words), collective, words.listed(_runs(ranks)), count, words.bytes(size))
+        (axis_name(axis, words), collective, listed_ranks(ranks, words), count, words.bytes(size))
         for axis, collective, ranks, count, size in collectives(step)
     ]
     header = [words(f"table-{name}") for name in ("axis", "collective", "ranks", "calls", "bytes")]
@@ -45,7 +45,7 @@ def traffic_so_far(moved: Moved, *, language: Language | str) -> Svg:
 
 
 def collectives(step: Step) -> list[tuple[str, str, list[int], int, int]]:
-    """Axis, collective, the ranks for which it is the same, calls and bytes; axes in the order of a mesh."""
+    """Axis, collective, the ranks for which it is the same, calls and bytes; axes in their order."""
     alike: dict[tuple[str, str, int, int], list[int]] = {}
     for rank, axes in sorted(step.items()):
         for axis, counts in axes.items():
@@ -60,7 +60,12 @@ def axis_name(axis: str, words: Words) -> str:
     return words(f"axis-{axis}") if axis in AXES else axis
 
 
-def _runs(ranks: list[int]) -> list[str]:
+def sorted_axes(axes: Iterable[str]) -> list[str]:
+    """In the order of a mesh."""
+    return sorted(axes, key=_place)
+
+
+def listed_ranks(ranks: Sequence[int], words: Words) -> str:
     """0, 1, 2, 5 as 0-2 and 5."""
     found: list[list[int]] = []
     for rank in ranks:
@@ -68,7 +73,7 @@ def _runs(ranks: list[int]) -> list[str]:
             found[-1].append(rank)
         else:
             found.append([rank])
-    return [str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in found]
+    return words.listed([str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in found])
 
 
 def _place(axis: str) -> tuple[int, str]:
@@ -89,7 +94,7 @@ def _message(moved: Moved, words: Words) -> str:
 
 def _drawn(moved: Moved, words: Words, message: str) -> Svg:
     """A group of bars for each axis, one a rank, all to one scale."""
-    axes = sorted(moved, key=_place)
+    axes = sorted_axes(moved)
     ranks = sorted({rank for own in moved.values() for rank in own})
     thick, each, above = 10.0, 16.0, 26.0
     top = heading_height(message, width=WIDTH) + 6

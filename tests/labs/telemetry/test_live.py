@@ -5,14 +5,17 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
 from labs.telemetry import Bytes
-from labs.telemetry.live import MemoryPlot
-from labs.telemetry.rows import Row
+from labs.telemetry.events import Event
+from labs.telemetry.live import VIEWS, MemoryPlot, live
+from labs.telemetry.rows import Row, Slot, Told, Traffic
+from translations import CourseError
 
 ROW = Row(seconds=1.0, phase="forward", bytes=Bytes(parameters=4_000_000))
 
@@ -75,3 +78,63 @@ print("seconds of work:", time.process_time() - started)
     assert pictures[0].data["text/html"].startswith("<figure role=")
     said = "".join(output.text for output in outputs if output.output_type == "stream")
     assert float(said.rsplit(":", 1)[1]) < 2.0
+
+
+SLOTS = [
+    Slot(seconds=1.0 + step + at / 10, name=name, begins=begins)
+    for step in range(2)
+    for name, at, begins in (("F0", 0, True), ("F0", 1, False), ("B0", 2, True), ("B0", 4, False))
+]
+
+
+def test_each_view_draws_what_it_is_for() -> None:
+    told: list[Told] = [
+        *SLOTS,
+        Traffic(seconds=1.0, axis="tensor", bytes=1_000_000),
+        Event(seconds=1.0, name="step", rank=0, values={"step": 0}),
+        Event(seconds=2.0, name="killed", rank=0),
+        ROW,
+    ]
+    said = {"memory": "4.00 MB", "timetable": "idle for 25%", "traffic": "1.00 MB", "timeline": "Rank 0 was killed"}
+    assert set(said) == set(VIEWS)
+    for view, words in said.items():
+        shown = live(view, ranks=1, formula=None, language="en")
+        for each in told:
+            shown.feed(0, each)
+        assert words in shown.finish().alt.replace("\u202f", " ")
+    with pytest.raises(CourseError, match=r"There is no view named clock\. There are: memory, timetable"):
+        live("clock", ranks=1, formula=None, language="en")
+
+
+def test_at_the_end_the_labs_own_numbers_stand_beside_what_was_seen() -> None:
+    shown = live("timetable", ranks=1, formula=None, language="en")
+    for each in SLOTS:
+        shown.feed(0, each)
+    assert "the schedule says 20%" in shown.finish({"bubble": 0.2}).alt
+    shown = live("traffic", ranks=2, formula=None, language="en")
+    axes = {"tensor": {"all_reduce": {"count": 4, "bytes": 900}}, "data": {"all_reduce": {"count": 1, "bytes": 100}}}
+    figure = shown.finish({"ranks": [{"rank": rank, "axes": axes} for rank in range(2)]})
+    assert "90% of a step's bytes move on the tensor axis" in figure.alt
+    assert "0–1" in figure.html, "the ranks that did the same share a row"
+
+
+def test_pictures_are_drawn_only_when_there_is_something_new_and_not_too_often() -> None:
+    shown = live("timetable", ranks=1, formula=None, language="en")
+    shown.widget = widget = SimpleNamespace(picture="", status="")
+    shown.send()
+    assert widget.picture == "", "nobody has told anything"
+    shown.feed(0, SLOTS[0])
+    shown.send()
+    first = widget.picture
+    assert "<svg" in first
+    assert widget.status == "Rank 0 runs F0, in step 0."
+    shown.feed(0, SLOTS[1])
+    shown.send()
+    assert widget.picture == first, "a tenth of the time at most goes into drawing"
+    shown._next = 0.0  # type: ignore[attr-defined]
+    shown.send()
+    second = widget.picture
+    assert second != first
+    shown._next = 0.0  # type: ignore[attr-defined]
+    shown.send()
+    assert widget.picture is second, "no slot runs, so that nothing has changed"

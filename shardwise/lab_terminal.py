@@ -1,0 +1,294 @@
+"""What the terminal shows of a lab while its ranks run, and after: their memory, a pipeline's timetable, traffic by
+axis, and what happened to the run.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.live import Live
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from labs.telemetry.categories import CATEGORIES
+from labs.telemetry.drawing.lanes import happened, run_message
+from labs.telemetry.drawing.legend import Words
+from labs.telemetry.drawing.palette import LOOKS, SLOTS
+from labs.telemetry.drawing.slots import UNLIKE
+from labs.telemetry.drawing.traffic import axis_name, collectives, listed_ranks, sorted_axes
+from labs.telemetry.events import Event
+from labs.telemetry.lanes import timeline
+from labs.telemetry.rows import Row, Slot, Told, Traffic
+from labs.telemetry.slots import Timetable, bubble, parse, span
+from translations import Translator, formats
+
+_INK = "#1f2328"
+
+
+class Watch:
+    """What the ranks have told; `take` and `output` come from threads that read what the ranks write."""
+
+    def __init__(self, *, ranks: int, view: str, text: Translator, console: Console) -> None:
+        self._ranks, self._view, self._text, self._console = ranks, view, text, console
+        self._words = Words.of(text.language)
+        self._rows: dict[int, Row | None] = dict.fromkeys(range(ranks))
+        self._peaks = dict.fromkeys(range(ranks), 0)
+        self._moved: dict[str, dict[int, int]] = {}
+        self._events: list[Event] = []
+        self._slots = Timetable(ranks)
+        self._lock = threading.Lock()
+
+    def take(self, rank: int, told: Told) -> None:
+        with self._lock:
+            match told:
+                case Row():
+                    self._rows[rank] = told
+                    self._peaks[rank] = max(self._peaks.get(rank, 0), told.bytes.total)
+                case Slot():
+                    self._slots.take(rank, told)
+                case Traffic():
+                    self._moved.setdefault(told.axis, {})[rank] = told.bytes
+                case _:
+                    self._events.append(told)
+
+    def output(self, rank: int, line: str) -> None:
+        self._console.print(f"[{rank}] {line.rstrip()}", markup=False, highlight=False)
+
+    @property
+    def bubble(self) -> float | None:
+        """As the ranks ran it, in their latest whole step; None where none has."""
+        with self._lock:
+            whole = self._slots.whole
+        return None if whole is None else bubble(whole)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        with self._lock:
+            match self._view:
+                case "timetable":
+                    yield from self._filling(options.max_width)
+                case "traffic":
+                    yield _so_far(self._moved, ranks=self._ranks, words=self._words)
+                case "timeline":
+                    yield from _told(self._events, ranks=self._ranks, words=self._words)
+                case _:
+                    yield from self._held(console, options.max_width)
+
+    def _held(self, console: Console, width: int) -> Iterator[RenderableType]:
+        text = self._text
+        columns = [
+            _Column(rank=rank, held=None, highest=0, phase=text("shardwise.lab-starting"))
+            if row is None
+            else _Column(
+                rank=rank,
+                held=row.bytes.as_dict(),
+                highest=self._peaks[rank],
+                phase=text(f"labs.telemetry-phase-{row.phase}") if row.phase else "",
+            )
+            for rank, row in self._rows.items()
+        ]
+        yield from _memory(columns, text, title=text("shardwise.lab-now"), console=console, width=width)
+
+    def _filling(self, width: int) -> Iterator[RenderableType]:
+        """The step that is under way, to the scale of time."""
+        step = self._slots.latest
+        begun, ended = span(step)
+        whole = self._slots.whole
+        length = ended - begun if whole is None else max(ended - begun, span(whole)[1] - span(whole)[0])
+        names = [self._words("rank", rank=rank) for rank in step]
+        room = width - max(map(len, names)) - 2
+        yield Text(self._words("slot-under-way" if length else "slot-nothing"), style="bold")
+        for name, cells in zip(names, step.values(), strict=True):
+            line = Text(f"{name}  ")
+            for cell in cells if length else ():
+                start = round((cell.start - begun) / length * room)
+                end = max(start + 1, round(((ended if cell.end is None else cell.end) - begun) / length * room))
+                line.append("·" * (len(name) + 2 + start - len(line)), style="dim")
+                line.append(cell.name[: end - start].ljust(end - start, "─"), style=_look(cell.name))
+            yield line
+
+
+@contextmanager
+def watching(*, ranks: int, view: str, text: Translator) -> Iterator[Watch]:
+    """The lab's view, which follows the run on the error stream; where that is no terminal, only the ranks' output."""
+    console = Console(stderr=True)
+    watch = Watch(ranks=ranks, view=view, text=text, console=console)
+    if not console.is_terminal:
+        yield watch
+        return
+    with Live(watch, console=console, refresh_per_second=10, transient=True):
+        yield watch
+
+
+def report(data: Mapping[str, Any], text: Translator, *, measured: float | None = None) -> None:
+    """What a lab has found: what happened, the timetable, bytes by rank at rest, losses beside the single process,
+    traffic. `measured` is a pipeline's bubble as its ranks ran it.
+    """
+    console, words = Console(), Words.of(text.language)
+    if "events" in data:
+        for line in _told([Event.of(each) for each in data["events"]], ranks=len(data["ranks"]), words=words):
+            console.print(line, highlight=False)
+    if "timetable" in data:
+        for line in timetable(data["timetable"], words, width=console.width):
+            console.print(line, highlight=False)
+        console.print(_bubble(data["bubble"], measured, words), highlight=False)
+        if measured is not None and measured > data["bubble"] + UNLIKE:
+            console.print(words("slot-short"), highlight=False)
+    reports = [each for each in data["ranks"] if "bytes" in each]
+    if reports:
+        columns = [
+            _Column(
+                rank=each["rank"],
+                held=each["bytes"]["rest"],
+                highest=each.get("peak_total", sum(each["bytes"]["peak"].values())),
+            )
+            for each in reports
+        ]
+        for part in _memory(columns, text, title=text("shardwise.lab-at-rest"), console=console, width=console.width):
+            console.print(part)
+    losses: list[float] = next((each["losses"] for each in data["ranks"] if each.get("losses")), [])
+    if losses and data.get("reference_losses"):
+        first, last, alone = (f"{value:.4f}" for value in (losses[0], losses[-1], data["reference_losses"][-1]))
+        console.print(text("shardwise.lab-losses", first=first, last=last, alone=alone), highlight=False)
+    if any(each.get("axes") for each in data["ranks"]):
+        console.print(_traffic(data, text, words))
+
+
+# --- a pipeline
+
+
+def timetable(table: Sequence[Sequence[str | None]], words: Words, *, width: int) -> Iterator[Text]:
+    """A line for each rank, a cell for each slot: what is idle is a dot. In parts, one under the other, where the width
+    has no room for all slots.
+    """
+    names = [words("rank", rank=rank) for rank in range(len(table))]
+    lead = max(map(len, names)) + 2
+    wide = max((len(slot) / _taken(row, slot) for row in table for slot in row if slot), default=1)
+    cell = math.ceil(wide)
+    slots, part = max(map(len, table), default=0), max(1, (width - lead) // cell)
+    for start in range(0, slots, part):
+        for name, row in zip(names, table, strict=True):
+            line = Text(name.ljust(lead))
+            at = start
+            while at < min(start + part, len(row)):
+                slot, until = row[at], at + 1
+                while until < min(start + part, len(row)) and slot is not None and row[until] == slot:
+                    until += 1
+                if slot is None:
+                    line.append("·".ljust(cell), style="dim")
+                else:
+                    line.append(slot[: cell * (until - at)].ljust(cell * (until - at), "─"), style=_look(slot))
+                at = until
+            yield line
+        yield Text("")
+
+
+def _taken(row: Sequence[str | None], slot: str) -> int:
+    return sum(each == slot for each in row)
+
+
+def _look(slot: str) -> str:
+    return f"{_INK} on {SLOTS[parse(slot)[0]].colour}"
+
+
+def _bubble(expected: float, measured: float | None, words: Words) -> str:
+    if measured is None:
+        return words.sentence(words("slot-bubble-schedule", expected=words.percent(expected)))
+    said = words("slot-bubble-formula", measured=words.percent(measured), expected=words.percent(expected))
+    return words.sentence(said)
+
+
+# --- traffic
+
+
+def _so_far(moved: Mapping[str, Mapping[int, int]], *, ranks: int, words: Words) -> Table:
+    table = Table(title=words("axis-so-far" if moved else "axis-nothing"), title_justify="left")
+    table.add_column(words("table-axis"), no_wrap=True)
+    for rank in range(ranks):
+        table.add_column(str(rank), justify="right", no_wrap=True, min_width=8)
+    for axis in sorted_axes(moved):
+        table.add_row(axis_name(axis, words), *(words.bytes(moved[axis].get(rank, 0)) for rank in range(ranks)))
+    return table
+
+
+def _traffic(data: Mapping[str, Any], text: Translator, words: Words) -> Table:
+    """The collectives of one optimizer step; ranks for which they are the same share a row."""
+    from labs.telemetry.live.picture import axes_of
+
+    table = Table(title=text("shardwise.lab-traffic"), title_justify="left")
+    for column in ("axis", "collective", "ranks"):
+        table.add_column(words(f"table-{column}"))
+    for column in ("calls", "bytes"):
+        table.add_column(words(f"table-{column}"), justify="right", no_wrap=True)
+    for axis, collective, ranks, count, size in collectives(axes_of(data)):
+        row = (axis_name(axis, words), collective, listed_ranks(ranks, words), str(count), words.bytes(size))
+        table.add_row(*row)
+    return table
+
+
+# --- what happened
+
+
+def _told(events: Sequence[Event], *, ranks: int, words: Words) -> Iterator[Text]:
+    """One line for each thing that happened, under what it comes to."""
+    run = timeline(events, ranks=ranks)
+    yield Text(words.sentence(run_message(run, words)), style="bold")
+    for at, what in happened(run, words):
+        yield Text(f"{words.time(at):>10}  {what}")
+
+
+# --- memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Column:
+    """What one rank holds; `held` is None before it has told anything, `phase` None where the table has no such row."""
+
+    rank: int
+    held: Mapping[str, int] | None
+    highest: int
+    phase: str | None = None
+
+
+def _memory(
+    columns: Sequence[_Column], text: Translator, *, title: str, console: Console, width: int
+) -> Iterator[Table | Text]:
+    """The categories as rows and the ranks as columns; those that the width has no room for are counted below."""
+    shown = len(columns)
+    table = _memory_table(columns, text, title)
+    while shown > 1 and Measurement.get(console, console.options.update(max_width=10_000), table).maximum > width:
+        shown -= 1
+        table = _memory_table(columns[:shown], text, title)
+    yield table
+    if more := len(columns) - shown:
+        yield Text(text("shardwise.lab-more", count=more))
+
+
+def _memory_table(columns: Sequence[_Column], text: Translator, title: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column(text("shardwise.rank"), no_wrap=True)
+    for each in columns:
+        table.add_column(str(each.rank), justify="right", no_wrap=True, min_width=8)
+
+    def row(name: str, amounts: Iterable[int], style: str) -> None:
+        cells = [
+            "·" if each.held is None else formats.bytes_(amount, text.language)
+            for each, amount in zip(columns, amounts, strict=True)
+        ]
+        table.add_row(Text(name, style=style), *cells)
+
+    held = [each.held or dict.fromkeys(CATEGORIES, 0) for each in columns]
+    for category in CATEGORIES:
+        name = text(f"labs.telemetry-category-{category.replace('_', '-')}")
+        row(name, [each[category] for each in held], LOOKS[category].colour)
+    row(text("shardwise.total"), [sum(each[category] for category in CATEGORIES) for each in held], "bold")
+    row(text("shardwise.lab-highest"), [each.highest for each in columns], "")
+    if any(each.phase is not None for each in columns):
+        table.add_row(text("shardwise.lab-phase"), *(each.phase or "" for each in columns))
+    return table
