@@ -122,12 +122,20 @@ def split(orders: Sequence[Order]) -> set[tuple[int, int, int]]:
     return {(i, a.micro_batch, a.chunk) for i, order in enumerate(orders) for a in order if a.kind == "W"}
 
 
+class WaitsForEver(ValueError):
+    """No rank can go on: each waits for another, or for what nobody does. `at` is what each is about to do."""
+
+    def __init__(self, at: dict[int, Action]) -> None:
+        self.at = at
+        super().__init__("no rank can go on: " + ", ".join(f"rank {i} waits before {a}" for i, a in at.items()))
+
+
 def timetable(orders: Sequence[Order]) -> Timetable:
     """Each rank's slots, None where it is idle, if every action begins as soon as it can. A slot is the time of one
     forward through one chunk.
 
     A forward waits for that of the stage before; a backward for that of the stage after, and for its own forward; a W
-    for its B. Raises ValueError for orders that wait for each other or leave something out.
+    for its B. Raises WaitsForEver for orders of which none can go on.
     """
     ranks, apart = len(orders), split(orders)
     last = ranks * chunks_of(orders) - 1
@@ -150,12 +158,7 @@ def timetable(orders: Sequence[Order]) -> Timetable:
             end[action.kind, stage, k] = len(slots[i])
             position[i] += 1
         if sum(position) == before:
-            stuck = [
-                f"rank {i} before {order[at]}"
-                for i, (at, order) in enumerate(zip(position, orders, strict=True))
-                if at < len(order)
-            ]
-            raise ValueError(f"these orders wait for each other, or for what nobody does: {', '.join(stuck)}")
+            raise WaitsForEver({i: order[position[i]] for i, order in enumerate(orders) if position[i] < len(order)})
     whole = max(map(len, slots))
     return [row + [None] * (whole - len(row)) for row in slots]
 
