@@ -37,9 +37,9 @@ def work(student: Student, case: Case, seed: int, group: dist.ProcessGroup) -> W
         tensors["y"] = y.detach().clone()
         if y.shape == grad.shape and y.requires_grad:
             y.backward(grad)
-            split.finish_gradients()
-    held = {name: getattr(split, name, None) for name in PARTS}
-    found = {"x": x.grad, **{name: each.grad for name, each in held.items() if isinstance(each, Tensor)}}
+            if all(getattr(split, name).grad is not None for name in PARTS):
+                split.finish_gradients()
+    found = {"x": x.grad, **{name: getattr(split, name).grad for name in PARTS}}
     tensors |= {f"grad-{name}": each.detach().clone() for name, each in found.items() if each is not None}
     collectives = {name: count.as_dict() for name, count in tracker.collectives.items()}
     return Work(value={"collectives": collectives}, tensors=tensors)

@@ -32,6 +32,9 @@ def work(student: Student, case: Case, seed: int, group: dist.ProcessGroup) -> W
         held[name] = given
     tensors = {f"held-{name}": each.detach().clone() for name, each in held.items()}
     windows = [name for name, each in held.items() if each.untyped_storage().nbytes() > each.nbytes]
+    wanted = network.parameters(whole)
+    if any(each.shape != network.part(wanted[name], name, 0, case.ranks).shape for name, each in held.items()):
+        return Work(value={}, tensors=tensors)  # what does not fit together cannot be run
     x, grad = network.example(seed)
     x.requires_grad_()
     with Tracker() as tracker:
