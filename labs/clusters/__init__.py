@@ -1,0 +1,1 @@
+"""The lab scripts on several machines: files for Slurm and for Kubernetes, made from one description of the job."""

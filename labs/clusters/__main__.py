@@ -1,0 +1,40 @@
+"""`python -m labs.clusters slurm layout --nodes 2 --dp 2 --pp 2 --tp 2`: the file, on standard output."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import translations
+from labs.catalogue import LABS
+from labs.clusters.jobs import KINDS, Job, rendered
+
+
+def main(words: list[str]) -> int:
+    text = translations.translator(translations.preferred())
+    parser = argparse.ArgumentParser(
+        prog="python -m labs.clusters",
+        usage="%(prog)s {slurm,kubernetes} LAB [options]",
+        description=text("labs.clusters"),
+        epilog=text("labs.clusters-rest"),
+        allow_abbrev=False,
+    )
+    parser.add_argument("kind", choices=KINDS, help=text("labs.clusters-kind"))
+    parser.add_argument("lab", metavar="LAB", help=text("labs.clusters-lab", known=", ".join(LABS)))
+    parser.add_argument("--nodes", type=int, default=2, help=text("labs.clusters-nodes"))
+    parser.add_argument("--ranks-per-node", type=int, default=4, help=text("labs.clusters-ranks-per-node"))
+    parser.add_argument("--gpus", action="store_true", help=text("labs.clusters-gpus"))
+    parser.add_argument("--minutes", type=int, default=10, help=text("labs.clusters-minutes"))
+    parser.add_argument("--image", default="shardwise:latest", help=text("labs.clusters-image-of"))
+    chosen, rest = parser.parse_known_args(words)
+    kind = vars(chosen).pop("kind")
+    try:
+        print(rendered(Job(**vars(chosen), words=tuple(rest)), kind), end="")
+    except translations.CourseError as error:
+        print(error.in_language(text), file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
