@@ -1,0 +1,30 @@
+import torch.distributed as dist
+from torch import Tensor
+
+from labs.strategies.units import Unit
+
+
+class Overlap:
+    """Reduce-scatters that run while backward goes on: started as gradients are made, waited for at the end."""
+
+    def __init__(self) -> None:
+        self.in_flight: list[tuple[Unit, Tensor, dist.Work]] = []
+
+    def ready(self, unit: Unit) -> None:
+        """The bucket's reduce-scatter sets off; backward goes on at once."""
+        bucket = unit.take_bucket()
+        shard = unit.part(bucket)
+        work = dist.reduce_scatter_single(shard, bucket, op=dist.ReduceOp.AVG, group=unit.group, async_op=True)
+
+        # The shard is a window on the bucket: as long as we keep it, the bucket lives, and nobody writes into it.
+        self.in_flight.append((unit, shard, work))
+
+    def finish(self) -> None:
+        """Everything that set off has arrived: each g_shard <- g_shard + mean over ranks of the part that was sent."""
+        for unit, shard, work in self.in_flight:
+            # Only now does the shard hold the mean. Reading it before gives whatever has come so far.
+            work.wait()
+            unit.gradients += shard
+
+        # The buckets go here, and the next backward begins with nothing on its way.
+        self.in_flight.clear()
