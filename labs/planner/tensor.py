@@ -19,6 +19,14 @@ def layer_traffic(*, batch: int, sequence: int, hidden: int, ranks: int) -> floa
     return 8 * batch * sequence * hidden * (ranks - 1) / ranks
 
 
+def padded_vocabulary(*, vocabulary: int, ranks: int, multiple: int = 1) -> int:
+    """Rows of embedding and head, filled up so that each rank has equally many. Megatron makes each rank's part a
+    multiple of 128, a size that suits its kernels (Shoeybi et al. 2019, section 5.1); our labs of 1.
+    """
+    step = ranks * multiple
+    return -(-vocabulary // step) * step
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
     """The labs' GPT on `ranks` ranks of a tensor axis; each works on the whole micro-batch of `batch` sequences."""
@@ -36,7 +44,7 @@ class Split:
     @property
     def tokens(self) -> int:
         """The rows of the vocabulary that a rank has, zeros that fill it up included."""
-        return -(-self.vocabulary // self.ranks)
+        return padded_vocabulary(vocabulary=self.vocabulary, ranks=self.ranks) // self.ranks
 
     @property
     def replicated(self) -> int:

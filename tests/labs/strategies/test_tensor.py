@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labs.runner import run
@@ -132,6 +132,7 @@ def test_wrong_use_says_what_to_do(outcome: list[dict[str, Any]]) -> None:
         assert "fill the sequence up to 8 positions" in said["sequence"]
 
 
+@settings(deadline=None)
 @given(
     before=st.integers(1, 3),
     size=st.integers(1, 12),
