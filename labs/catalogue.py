@@ -57,6 +57,7 @@ LABS = {
     for lab in (
         Lab(name="zero", unit="04-zero-1"),
         Lab(name="recompute", unit="08-recompute"),
+        Lab(name="precision", unit="03-precision"),
         Lab(name="tensor", unit="09-tensor", view="traffic"),
         Lab(name="sequence", unit="09-tensor", view="traffic"),
         Lab(name="context", unit="12-context-expert", view="traffic"),
@@ -64,6 +65,7 @@ LABS = {
         Lab(name="offload", unit="07-offload"),
         Lab(name="overlap", unit="13-communication"),
         Lab(name="pipeline", unit="10-pipeline", view="timetable"),
+        Lab(name="checkpoint", unit="14-checkpoints", view="timeline"),
         Lab(name="layout", unit="11-3d", view="traffic"),
     )
 }

@@ -46,3 +46,31 @@ def micro_batches(
     mine = slice(rank * accumulate, (rank + 1) * accumulate)
     pairs = zip(tokens.chunk(parts)[mine], targets.chunk(parts)[mine], strict=True)
     return [(x.to(device), y.to(device)) for x, y in pairs]
+
+
+# --- a text that is read once an epoch
+
+
+def examples_in(sequence: int) -> int:
+    """How many examples the text has: stretches one after the other, none of which has a target in common."""
+    return (len(corpus()) - 1) // sequence
+
+
+def order(first: int, count: int, *, sequence: int, seed: int = 0) -> list[int]:
+    """Which examples a run takes from its `first` on. Each epoch has every example once, in an order of its own.
+
+    It depends on the seed and on how many examples were consumed before, not on ranks or steps: a run that knows both
+    goes on where another stopped, with nothing repeated and nothing left out.
+    """
+    size = examples_in(sequence)
+    taken = []
+    for epoch in range(first // size, -(-(first + count) // size)):
+        drawn = torch.randperm(size, generator=torch.Generator().manual_seed(seed * 1_000_003 + epoch))
+        taken += drawn[max(0, first - epoch * size) : first + count - epoch * size].tolist()
+    return taken
+
+
+def examples(chosen: Sequence[int], *, sequence: int) -> tuple[Tensor, Tensor]:
+    """Tokens (examples, sequence) of the chosen examples and, one byte further, targets."""
+    stretches = corpus()[torch.tensor(chosen)[:, None] * sequence + torch.arange(sequence + 1)].long()
+    return stretches[:, :-1], stretches[:, 1:]

@@ -21,7 +21,13 @@ from labs.strategies.units import Recipe
 from labs.telemetry import Tracker
 from labs.telemetry.rows import Writer
 
-DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64}
+DTYPES = {
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+    "fp32": torch.float32,
+    "fp64": torch.float64,
+    "fp8": torch.bfloat16,  # of what is no matrix product
+}
 Batch = tuple[Tensor, Tensor]
 Own = TypeVar("Own", bound=Options)
 
@@ -42,7 +48,7 @@ def shape_of(options: TrainingOptions) -> Shape:
 def recipe_of(options: TrainingOptions) -> Recipe:
     """How Adam trains: masters in fp64 for an fp64 model, else in fp32."""
     master = torch.float64 if options.precision == "fp64" else torch.float32
-    return Recipe(master=master, clip=getattr(options, "clip", None))
+    return Recipe(master=master, lr=getattr(options, "lr", Recipe().lr), clip=getattr(options, "clip", None))
 
 
 def model_of(options: TrainingOptions) -> GPT:
@@ -76,16 +82,18 @@ def watched(options: TrainingOptions) -> Iterator[Tracker]:
             yield tracker
 
 
-def steps(options: TrainingOptions, tracker: Tracker, step: Callable[[int], float | None]) -> dict[str, Any]:
-    """Take `options.steps` steps and tell what was measured, in the words of the labs' JSON.
+def steps(
+    options: TrainingOptions, tracker: Tracker, step: Callable[[int], float | None], *, first: int = 0
+) -> dict[str, Any]:
+    """Take steps `first` to `options.steps` - 1 and tell what was measured, in the words of the labs' JSON.
 
     `step(n)` gives the loss of the whole global batch, or None where this rank has none. Peaks are taken from the
     second step on, and collectives of the last one: the first step allocates what later ones find there.
     """
     losses, started = [], time.perf_counter()
-    for number in range(options.steps):
+    for number in range(first, options.steps):
         this.step(number)
-        if number == 1:
+        if number == first + 1:
             tracker.reset_peak()
         tracker.reset_collectives()
         losses.append(step(number))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from labs.options.base import Options
+from labs.options.checkpoint import CheckpointOptions
 from labs.options.context import ContextOptions
-from labs.options.layout import LayoutOptions
 from labs.options.expert import ExpertOptions
+from labs.options.layout import LayoutOptions
 from labs.options.offload import OffloadOptions
 from labs.options.overlap import OverlapOptions
 from labs.options.pipeline import PipelineOptions
+from labs.options.precision import PrecisionOptions
 from labs.options.recompute import RecomputeOptions
 from labs.options.tensor import SequenceOptions, TensorOptions
 from labs.options.zero import ZeroOptions
@@ -16,10 +18,12 @@ from labs.options.zero import ZeroOptions
 OPTIONS: dict[str, type[Options]] = {
     "zero": ZeroOptions,
     "recompute": RecomputeOptions,
+    "precision": PrecisionOptions,
     "tensor": TensorOptions,
     "sequence": SequenceOptions,
     "context": ContextOptions,
     "expert": ExpertOptions,
+    "checkpoint": CheckpointOptions,
     "offload": OffloadOptions,
     "overlap": OverlapOptions,
     "pipeline": PipelineOptions,
