@@ -96,11 +96,13 @@ def faults(told: Sequence[Any], p: int, m: int) -> list[Failure]:
     except WaitsForEver as waits:
         at = ", ".join(f"{rank}: {action}" for rank, action in waits.at.items())
         return [Failure(group="order", id="waits", values={**values, "at": at})]
+    if found := [failure for rank, order in enumerate(orders) for failure in held(rank, p, m, order)]:
+        return found[:1]
     expected_slots = planner.slots(schedule="1f1b", stages=p, micro_batches=m)
     if len(table[0]) > expected_slots:
         told_share = {"got": f"{bubble(table):.1%}", "expected": f"{(p - 1) / (m + p - 1):.1%}"}
         return [Failure(group="bubble", id="idle", values={**values, **told_share})]
-    return [failure for rank, order in enumerate(orders) for failure in held(rank, p, m, order)][:1]
+    return []
 
 
 def held(rank: int, p: int, m: int, order: Order) -> Iterator[Failure]:
