@@ -11,6 +11,7 @@ from lessons.figures.arrangements import (
 )
 from lessons.figures.base import Figure
 from lessons.figures.measurements import bytes_per_parameter, losses, measured_peak, measured_states
+from lessons.figures.products import regions, split_products
 
 __all__ = [
     "Figure",
@@ -21,8 +22,10 @@ __all__ = [
     "losses",
     "measured_peak",
     "measured_states",
+    "regions",
     "ring",
     "shards_or_layers",
+    "split_products",
     "two_halves",
     "who_holds_what",
 ]
