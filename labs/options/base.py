@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from translations import CourseError
 
@@ -93,6 +93,8 @@ class TrainingOptions(Options):
     make it 12.
     """
 
+    precisions: ClassVar[tuple[str, ...]] = PRECISIONS
+
     precision: str = option("fp32", choices=PRECISIONS)
     steps: int = option(10)
     layers: int = option(4)
@@ -110,7 +112,7 @@ class TrainingOptions(Options):
         self.at_least({"micro_batch": 1})
         if not 0 <= self.seed <= MOST_SEED:
             raise CourseError("labs.seed-out-of-range", most=MOST_SEED, value=self.seed)
-        self.one_of("precision", PRECISIONS, error="labs.unknown-precision")
+        self.one_of("precision", self.precisions, error="labs.unknown-precision")
         if self.hidden % self.heads:
             raise CourseError("labs.heads-do-not-divide", hidden=self.hidden, heads=self.heads)
         if not 0 <= self.slow <= 10:
