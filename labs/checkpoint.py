@@ -223,7 +223,7 @@ def assembled(parts: Sequence[Part], group: dist.ProcessGroup) -> dict[str, Tens
 def digests(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """Equal digests: equal to the last bit."""
     return {
-        name: hashlib.sha256(bytes(each.reshape(-1).view(torch.uint8).tolist())).hexdigest()
+        name: hashlib.sha256(each.reshape(-1).view(torch.uint8).numpy()).hexdigest()
         for name, each in sorted(tensors.items())
     }
 

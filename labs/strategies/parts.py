@@ -15,7 +15,7 @@ The names of parameters and of Adam's states are torch's own. Padding has no nam
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import torch
@@ -89,7 +89,7 @@ def places_of(
     names: Mapping[nn.Parameter, str],
     *,
     rank: int = 0,
-    copies: Collection[nn.Parameter] = (),
+    copies: Set[nn.Parameter] = frozenset(),
 ) -> dict[nn.Parameter, Place]:
     """The places of this rank's parameters, which have these shapes here. Where they are cut over a tensor axis, `rank`
     is the one on that axis. Another rank saves the `copies`, such as a weight that is tied over two stages.
