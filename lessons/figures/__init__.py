@@ -11,6 +11,7 @@ from lessons.figures.arrangements import (
 )
 from lessons.figures.base import Figure
 from lessons.figures.measurements import bytes_per_parameter, losses, measured_peak, measured_states
+from lessons.figures.pipelines import messages, schedule, stages
 from lessons.figures.products import regions, split_products
 
 __all__ = [
@@ -22,10 +23,13 @@ __all__ = [
     "losses",
     "measured_peak",
     "measured_states",
+    "messages",
     "regions",
     "ring",
+    "schedule",
     "shards_or_layers",
     "split_products",
+    "stages",
     "two_halves",
     "who_holds_what",
 ]
