@@ -114,6 +114,12 @@ class AllToAll(torch.autograd.Function):
         return AllToAll.forward(ctx, gradient_ECD, ctx.group), None  # type: ignore[attr-defined]
 
 
+def all_to_all(parts_ECD: Tensor, group: dist.ProcessGroup) -> Tensor:
+    """Part n of the buffer to rank n, what came from rank n in part n; and the gradients back."""
+    arrived_ECD: Tensor = AllToAll.apply(parts_ECD, group)  # type: ignore[no-untyped-call]
+    return arrived_ECD
+
+
 # --- the layer
 
 
@@ -174,13 +180,11 @@ class MixtureOfExperts(nn.Module):
     def exchanged(self, given_ECD: Tensor, group: dist.ProcessGroup) -> Tensor:
         """The same with experts that live on many ranks: to the experts, through them, and back."""
         ranks = dist.get_world_size(group)
-        arrived_ECD: Tensor = AllToAll.apply(given_ECD, group)  # type: ignore[no-untyped-call]
+        arrived_ECD = all_to_all(given_ECD, group)
         # What came from each rank lies one below the other; the experts want it side by side, and back.
         arrived_XCD = torch.cat(arrived_ECD.chunk(ranks), dim=1)
         made_XCD: Tensor = self.experts(arrived_XCD)
-        made_ECD = torch.cat(made_XCD.chunk(ranks, dim=1))
-        back_ECD: Tensor = AllToAll.apply(made_ECD, group)  # type: ignore[no-untyped-call]
-        return back_ECD
+        return all_to_all(torch.cat(made_XCD.chunk(ranks, dim=1)), group)
 
 
 class ExpertBlock(nn.Module):

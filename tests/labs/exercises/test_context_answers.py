@@ -51,6 +51,39 @@ WRONG = [
            "            dist.send(kv, group=group, group_dst=right)\n"
            "            dist.recv(arriving, group=group, group_src=left)\n"),
           at="two-ranks/hung", says="deadlock"),
+    wrong("expert-dispatch", "not sent", ("all_to_all(given_ECD, group)", "given_ECD"),
+          ("all_to_all(torch.cat(made_XCD.chunk(ranks, dim=1)), group)", "torch.cat(made_XCD.chunk(ranks, dim=1))"),
+          at="forward/not-sent", says="never left this rank"),
+    wrong("expert-dispatch", "not returned",
+          ("all_to_all(torch.cat(made_XCD.chunk(ranks, dim=1)), group)", "torch.cat(made_XCD.chunk(ranks, dim=1))"),
+          at="forward/not-returned", says="stayed where they were made"),
+    wrong("expert-dispatch", "viewed",
+          ("torch.cat(arrived_ECD.chunk(ranks), dim=1)", "arrived_ECD.view(count // ranks, -1, x_TD.size(-1))"),
+          ("torch.cat(made_XCD.chunk(ranks, dim=1))", "made_XCD.view(count, -1, x_TD.size(-1))"),
+          at="forward/viewed", says="the wrong expert"),
+    wrong("expert-dispatch", "one below the other", ("torch.cat(arrived_ECD.chunk(ranks), dim=1)", "arrived_ECD"),
+          at="shape/experts-given", says="with the places of all ranks"),
+    wrong("expert-dispatch", "no gate", (" * gate_T[kept_M].unsqueeze(-1)", " + 0 * gate_T.sum()"),
+          at="forward/no-gate", says="the gate is missing"),
+    wrong("expert-dispatch", "dropped passed", ("torch.zeros_like(x_TD)", "x_TD"), at="dropped/dropped-passed",
+          says="came out as it went in"),
+    wrong("expert-dispatch", "stream added", (".index_put((kept_M,), y_MD)", ".index_put((kept_M,), y_MD) + x_TD"),
+          at="forward/stream-added", says="`x` in it"),
+    wrong("expert-dispatch", "nothing", (".index_put((kept_M,), y_MD)", " * gate_T.sum()"), at="forward/nothing",
+          says="zero"),
+    wrong("expert-dispatch", "cut", ("back_ECD[seat]", "back_ECD.detach()[seat]"), at="gradients/no-gradient",
+          says="cut"),
+    wrong("expert-dispatch", "no output", ("    return torch", "    y = torch"), at="shape/no-output", says="None"),
+    wrong("expert-dispatch", "not in forward",
+          ("    ranks = dist", "    if len(x_TD) == 0:\n        return x_TD * 1\n    ranks = dist"),
+          at="empty/mismatch", says="nothing to send"),
+    wrong("expert-dispatch", "not in backward",
+          ("    return torch.zeros_like(x_TD)", "    if len(x_TD) == 0:\n        return x_TD\n"
+           "    return torch.zeros_like(x_TD)"), at="empty/mismatch", says="leaves it out in backward"),
+    wrong("expert-dispatch", "constant for none",
+          ("    return torch.zeros_like(x_TD)", "    if len(x_TD) == 0:\n        return torch.zeros(0, 3).double()\n"
+           "    return torch.zeros_like(x_TD)"), at="empty/cut-off", says="does not depend"),
+    wrong("expert-dispatch", "all places", ("place_T < places", "place_T < 2"), at="forward/differs", says="wrong"),
 ]  # fmt: skip
 
 
@@ -70,6 +103,11 @@ def test_what_costs_memory_or_traffic_is_told_and_costs_no_points() -> None:
     gathering = check("ring-attention", code.replace(TURNS, f"    dist.barrier(group=group)\n{TURNS}"))
     assert gathering.passed
     assert "barrier" in gathering.message
+    sent = "all_to_all(given_ECD, group)\n"
+    twice = exercise("expert-dispatch").code("solution").replace(sent, f"{sent}    {sent}")
+    telling = check("expert-dispatch", twice)
+    assert telling.passed
+    assert "need not be told" in telling.message
     once_more = check("ring-attention", code.replace("if turn < ranks - 1:", "if turn < ranks:"))
     assert once_more.passed
     assert "in the last turn nobody needs them" in once_more.message
