@@ -1,5 +1,5 @@
-"""`shardwise memory|traffic|throughput|compare-estimators|plan`: the planner from the terminal. The numbers are of
-`labs.planner`; here they are asked for and shown.
+"""`shardwise memory|traffic|throughput|compare-estimators|simulate|plan`: the planner from the terminal. The numbers
+are of `labs.planner`; here they are asked for and shown.
 """
 
 from __future__ import annotations
@@ -233,6 +233,58 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
             )
         else:
             plan_shown.estimators(found, text=context.obj.text)
+
+    @app.command("simulate", help="cli-simulate")
+    def simulate(
+        context: Context,
+        model: ModelName = None,
+        dp: Dp = 1,
+        tp: Tp = 1,
+        pp: Pp = 1,
+        cp: Cp = 1,
+        zero: Zero = 0,
+        micro_batch: MicroBatch = 1,
+        batch: Batch = None,
+        sequence: Sequence = None,
+        recompute: Recompute = "none",
+        sequence_parallel: SequenceParallel = False,
+        interleave: Interleave = 1,
+        stages: Stages = None,
+        stack: StackName = None,
+        file: File = None,
+        as_json: Json = False,
+        _lang: Lang = None,
+    ) -> None:
+        from shardwise import plan_shown
+
+        with right_use():
+            plan = _plan(
+                model, file, dp=dp, tp=tp, pp=pp, cp=cp, zero=zero, micro_batch=micro_batch, batch=batch,
+                sequence=sequence, recompute=recompute, sequence_parallel=sequence_parallel, interleave=interleave,
+                stages=stages, stack=stack,
+            )  # fmt: skip
+            found = plan_shown.simulating(plan, text=context.obj.text)
+        if as_json:
+            print_json(
+                {
+                    "ranks": plan.gpus,
+                    "stages": [
+                        {
+                            "stage": each.stage,
+                            "rank": each.rank,
+                            "bytes": {"states": each.states.as_dict(), "peak": each.peak.as_dict()},
+                            "peak_total": each.peak_total,
+                            "axes": {
+                                axis: {name: count.as_dict() for name, count in counts.items()}
+                                for axis, counts in each.axes.items()
+                            },
+                        }
+                        for each in found
+                    ],
+                }
+            )
+        else:
+            plan_shown.simulated(found, ranks=plan.gpus, text=context.obj.text)
 
     @app.command("plan", help="cli-plan")
     def plan(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from labs.planner.links import Axis
     from labs.planner.memory import Memory
     from labs.planner.search import Ranked
+    from labs.planner.simulation import Simulated
     from labs.planner.throughput import Throughput
 
 _WIDTH = 30
@@ -147,6 +148,38 @@ def estimators(found: Sequence[Compared], *, text: Translator) -> None:
         console.print(f"{_ESTIMATORS[each.name]}:", style="bold", highlight=False)
         for reason in each.differs:
             console.print("  " + text(f"shardwise.plan-differs-{reason}"), highlight=False)
+
+
+def simulating(plan: Configuration, *, text: Translator) -> tuple[Simulated, ...]:
+    """The first rank of every stage, with progress on the error stream; stages alike in all but their place are taken
+    one by one, since each has other micro-batches in flight.
+    """
+    from rich.progress import track
+
+    from labs.planner.simulation import simulate
+
+    console = Console(stderr=True)
+    title = text("shardwise.plan-simulating", ranks=plan.gpus)
+    stages = simulate(plan)
+    return tuple(track(stages, description=title, total=plan.pp, console=console, disable=not console.is_terminal))
+
+
+def simulated(found: Sequence[Simulated], *, ranks: int, text: Translator) -> None:
+    """Each stage's first rank: model states, the peak, and what it sends by axis."""
+    console = Console()
+    table = Table(title=text("shardwise.plan-simulated-title", ranks=ranks), title_justify="left")
+    for heading in ("stage", "rank", "states", "activations", "peak", "sent"):
+        table.add_column(text(f"shardwise.plan-{heading}"))
+    for each in found:
+        sent = [
+            f"{text(f'shardwise.plan-axis-{axis}')} {formats.bytes_(moved, text.language)}"
+            for axis, counts in each.axes.items()
+            if (moved := sum(count.bytes for count in counts.values())) and axis != "world"
+        ]
+        sizes = (each.states.model_states, each.peak.activations, each.peak_total)
+        amounts = [formats.bytes_(size, text.language) for size in sizes]
+        table.add_row(str(each.stage), str(each.rank), *amounts, "\n".join(sent))
+    console.print(table)
 
 
 _ESTIMATORS = {

@@ -83,10 +83,11 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         optimizer: torch.optim.Optimizer | None = None,
         writer: Listener | None = None,
         pause: float = 0.0,
+        fake: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._model, self._optimizer, self._writer, self._pause = model, optimizer, writer, pause
-        self._hooked = model is not None
+        self._hooked, self._fake = model is not None, fake
         self._known: dict[int, _Storage] = {}
         self._freed: deque[weakref.ref[torch.UntypedStorage]] = deque()
         self._now, self._peak = [0] * len(CATEGORIES), [0] * len(CATEGORIES)
@@ -365,7 +366,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._writer.change(self._phase, self._now, self._total)
 
     def _allocated(self, tensor: Tensor) -> None:
-        storage = _storage(tensor)
+        storage = _storage(tensor, fake=self._fake)
         if storage is not None and storage._cdata not in self._known:
             self._add(storage, self._default if self._tag is None else self._tag)
 
@@ -406,7 +407,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._grow(counted.category, difference)
 
     def _categorise(self, tensor: Tensor, category: int) -> None:
-        storage = _storage(getattr(tensor, "_local_tensor", tensor))
+        storage = _storage(getattr(tensor, "_local_tensor", tensor), fake=self._fake)
         if storage is None:
             return
         counted = self._known.get(storage._cdata)
@@ -420,7 +421,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _buffers(self, tensors: Iterable[Tensor]) -> None:
         """What torch's own strategies send from or receive into is communication, if it is no model state."""
         for tensor in tensors:
-            storage = _storage(tensor)
+            storage = _storage(tensor, fake=self._fake)
             counted = None if storage is None else self._known.get(storage._cdata)
             if counted is None or counted.category in (_ACTIVATIONS, _TEMPORARY):
                 self._categorise(tensor, _COMMUNICATION)
@@ -482,9 +483,9 @@ def _bytes(amounts: Sequence[int]) -> Bytes:
     return Bytes(**dict(zip(CATEGORIES, amounts, strict=True)))
 
 
-def _storage(tensor: Tensor) -> torch.UntypedStorage | None:
+def _storage(tensor: Tensor, *, fake: bool) -> torch.UntypedStorage | None:
     """The storage of a tensor that holds bytes of this process; None for fake, meta and sparse ones."""
-    if type(tensor) is not Tensor and type(tensor) is not nn.Parameter and hasattr(tensor, "fake_mode"):
+    if not fake and type(tensor) is not Tensor and type(tensor) is not nn.Parameter and hasattr(tensor, "fake_mode"):
         return None
     if tensor.is_meta:
         return None

@@ -61,6 +61,7 @@ def test_tables_speak_every_language(language: str, capsys: Printed, monkeypatch
         ("throughput", *BLOOM, "--gpu", "h100", "--tokens", "1e9", "--price", "2"),
         ("plan", "gpt-7.5b", "--gpus", "8", "--gpu", "a100-80", "--batch", "16"),
         ("compare-estimators", *BLOOM, "--recompute", "full"),
+        ("simulate", "--model", "lab", "--dp", "4", "--pp", "2", "--zero", "1"),
         ("compare-estimators", "--model", "gpt-7.5b", "--dp", "8", "--zero", "3"),
         ("compare-estimators", "--model", "gpt-1.7b", "--stack", "lab"),
     ):
@@ -116,3 +117,11 @@ def test_estimators_stand_beside_ours_with_what_differs(capsys: Printed) -> None
     more = found["deepspeed"]["bytes"] - found["deepspeed"]["ours"]
     assert more == pytest.approx(7.468e9 * 4 / 8, rel=1e-3)
     assert found["deepspeed"]["differs"] == ["fp32-gradients", "gib"]
+
+
+def test_a_simulation_prints_its_json(capsys: Printed) -> None:
+    assert run("simulate", "--model", "lab", "--dp", "100", "--pp", "2", "--tp", "2", "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["ranks"] == 400
+    assert [each["rank"] for each in data["stages"]] == [0, 200]
+    assert set(data["stages"][0]["axes"]) == {"pipeline", "tensor", "data"}
