@@ -59,8 +59,8 @@ class Load:
 
 
 class Link:
-    """Within it, each collective takes `size / bandwidth` seconds longer; with a bandwidth of None, none does, and only
-    the waiting is marked. `bandwidth` is bytes a second in one direction.
+    """Within it, each collective takes `size / bandwidth` seconds longer; with a bandwidth of None, none does. In a
+    trace each is a span `link:<name>`, and waiting a span `wait`. `bandwidth` is bytes a second in one direction.
     """
 
     def __init__(self, bandwidth: float | None) -> None:
@@ -88,12 +88,10 @@ class Link:
         @functools.wraps(original)
         def call(group: dist.ProcessGroup, *arguments: Any, **named: Any) -> Late:
             work = original(group, *arguments, **named)
-            carried = threading.Event()
-            if self.bandwidth is None:
-                carried.set()
-            else:
-                sent = ring_bytes(name, buffer=buffer(arguments).nbytes, ranks=group.size())
-                self.loads.put(Load(name=name, work=work, seconds=sent / self.bandwidth, carried=carried))
+            carried, seconds = threading.Event(), 0.0
+            if self.bandwidth is not None:
+                seconds = ring_bytes(name, buffer=buffer(arguments).nbytes, ranks=group.size()) / self.bandwidth
+            self.loads.put(Load(name=name, work=work, seconds=seconds, carried=carried))
             return Late(work, carried)
 
         return call
@@ -102,10 +100,21 @@ class Link:
         """The link itself: one load after another. It keeps no load, and so none of its buffers, once that is there."""
         while (load := self.loads.get()) is not None:
             # A collective that failed is raised where it is waited for; here it only takes no time.
-            with contextlib.suppress(RuntimeError):
-                load.work.get_future().wait()
-                with record_function(f"link:{load.name}"):
-                    time.sleep(load.seconds)
+            with record_function(f"link:{load.name}"), contextlib.suppress(RuntimeError):
+                meet(load.work)
+                time.sleep(load.seconds)
             carried = load.carried
             del load
             carried.set()
+
+
+def meet(work: dist.Work) -> None:
+    """Until all ranks have done their part. gloo gives no future for a reduce-scatter, whose work may be waited for
+    twice; for others, a future leaves the waiting to the rank's own thread.
+    """
+    try:
+        future = work.get_future()
+    except RuntimeError:
+        work.wait()
+    else:
+        future.wait()

@@ -71,8 +71,9 @@ def read(path: Path) -> Lanes:
 
 
 def lanes(events: Iterable[Mapping[str, Any]]) -> Lanes:
-    """On a CPU, collectives are the spans of gloo's threads and of the slow link, and a rank computes in its phases
-    except in spans named "wait". On a GPU both are kernels.
+    """On a CPU, collectives are the spans of the link between the ranks, else those of gloo's threads (where a
+    reduce-scatter is an all-reduce), and a rank computes in its phases except in spans named "wait". On a GPU both are
+    kernels.
     """
     complete = [event for event in events if event.get("ph") == "X"]
     kernels = [event for event in complete if event.get("cat") == "kernel"]
@@ -89,10 +90,9 @@ def lanes(events: Iterable[Mapping[str, Any]]) -> Lanes:
     else:
         waits = union(_span(event) for event in complete if event["name"] == "wait")
         working = without([(first, last)], waits)
+        link = "link:" if any(event["name"].startswith("link:") for event in complete) else "gloo:"
         moving = [
-            (event["name"].split(":", 1)[1], _span(event))
-            for event in complete
-            if event["name"].startswith(("gloo:", "link:"))
+            (event["name"].removeprefix(link), _span(event)) for event in complete if event["name"].startswith(link)
         ]
     compute = [
         Block(name=event["name"], start=start - first, end=end - first)

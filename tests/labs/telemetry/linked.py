@@ -49,6 +49,13 @@ if __name__ == "__main__":
             for work in works:
                 work.wait()
 
+        def slow(name: str) -> float:
+            parts = sent.chunk(dist.get_world_size())
+            own = parts[this.number()].clone()
+            if name == "all_gather":
+                return timed(lambda: dist.all_gather_single(sent.clone(), own))
+            return timed(lambda: dist.reduce_scatter_single(own, sent.clone()))
+
         dist.all_reduce(torch.zeros(ELEMENTS))  # connections are made
         with Link(20e6):
             blocking = timed(lambda: dist.all_reduce(other, op=dist.ReduceOp.AVG))
@@ -57,6 +64,7 @@ if __name__ == "__main__":
                 overlapped = timed(beside)
             values.append(sent[-1].item())
             both = timed(two)
+            halves = {name: slow(name) for name in ("all_gather", "reduce_scatter")}
         after = timed(lambda: dist.all_reduce(sent))
         this.report(
             {
@@ -64,6 +72,7 @@ if __name__ == "__main__":
                 "blocking": blocking,
                 "beside": overlapped,
                 "two": both,
+                "halves": halves,
                 "after": after,
                 "hidden": found[0].hidden,
                 "names": sorted({block.name for block in found[0].communication}),

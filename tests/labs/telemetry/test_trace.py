@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from labs.runner import run
+from labs.telemetry.drawing.trace import trace_over_time
 from labs.telemetry.trace import Lanes, both, lanes, length, union, without
 
 spans_of = st.lists(
@@ -39,14 +41,16 @@ def event(name: str, start: float, end: float, cat: str = "user_annotation") -> 
 
 
 def test_a_trace_of_the_cpu() -> None:
-    """Forward 10-12, backward 12-16, of which 15-16 waits; an all-reduce 13-16 on gloo's thread, then on the link."""
+    """Forward 10-12, backward 12-16, of which 15-16 waits; a reduce-scatter 13-16 on the link, which gloo makes of an
+    all-reduce.
+    """
     events = [
         event("forward", 10, 12),
         event("backward", 12, 16),
         event("wait", 15, 16),
         event("gloo:all_reduce", 13, 14),
-        event("link:all_reduce", 14, 16),
-        event("gloo:all_reduce", 20, 21),  # the report's, after the step
+        event("link:reduce_scatter", 13, 16),
+        event("link:all_reduce", 20, 21),  # the report's, after the step
         {"ph": "M", "name": "process_name"},
     ]
     found = lanes(events)
@@ -54,10 +58,17 @@ def test_a_trace_of_the_cpu() -> None:
         ("forward", 0, 2),
         ("backward", 2, pytest.approx(5)),
     ]
+    assert [block.name for block in found.communication] == ["reduce_scatter"]
     assert found.communicating == pytest.approx(3)
     assert found.hidden == pytest.approx(2 / 3)
     assert found.seconds == pytest.approx(6)
     assert Lanes.of(found.as_dict()) == found
+
+
+def test_without_a_link_gloo_tells_what_ran() -> None:
+    found = lanes([event("backward", 0, 2), event("gloo:all_reduce", 1, 2)])
+    assert [block.name for block in found.communication] == ["all_reduce"]
+    assert found.hidden == pytest.approx(1)
 
 
 def test_a_trace_of_a_gpu() -> None:
@@ -90,6 +101,24 @@ def test_the_link_is_slow_and_a_rank_that_does_not_wait_computes() -> None:
         assert value["blocking"] >= 0.2, value
         assert 0.2 <= value["beside"] < 0.38, value  # beside 0.19 s of computation
         assert value["two"] >= 0.4, value  # one after the other, as on one wire
+        assert all(half >= 0.1 for half in value["halves"].values()), value
         assert value["hidden"] > 0.6, value
         assert value["names"] == ["all_reduce"], value
         assert value["after"] < 0.2, value
+
+
+def test_the_figure_says_what_is_hidden() -> None:
+    own = lanes([event("backward", 0, 4), event("wait", 3, 4), event("link:all_reduce", 1, 4)])
+    figure = trace_over_time({0: own, 1: own}, language="en")
+    ElementTree.fromstring(figure.markup)
+    assert figure.alt.startswith("Computation hides 67% of the communication.")
+    assert "Rank 1 computes for 3.0\u202fs and communicates for 3.0\u202fs, 67% of it beside computation." in figure.alt
+    assert "<table" in figure.html
+    silent = trace_over_time({0: lanes([event("forward", 0, 1)])}, language="en")
+    assert silent.alt.startswith("The ranks compute and do not communicate")
+    assert trace_over_time({}, language="en").alt == "The trace shows no step."
+
+
+def test_two_figures_can_have_one_axis() -> None:
+    own = lanes([event("backward", 0, 1)])
+    assert "2.0\u202fs" in trace_over_time({0: own}, language="en", length=2).markup
