@@ -104,6 +104,7 @@ def gradients(
             continue
         meanings: dict[str, Tensor | Sequence[Tensor]] = {}
         if name == "x":
+            meanings["nothing"] = torch.zeros_like(whole)
             meanings["x-partial"] = mine(branches[rank].x_grad, case, rank)
         elif name in network.CUT:
             others = [network.part(truth.gradients[name], name, other, ranks) for other in range(ranks)]

@@ -72,6 +72,7 @@ WRONG = [
           at="gradients/no-gradient", says="detach"),
     wrong(SEQUENCE, "cut instead of summed", (BACK_G, f"        grad_sBD.copy_({OWN_GRAD})\n"),
           at="gradients/x-partial", says="Cutting is not enough"),
+    wrong(SEQUENCE, "nothing back", (BACK_G, "        grad_sBD.zero_()\n"), at="gradients/nothing", says="is zero"),
     wrong(SEQUENCE, "not gathered back", (BACK_BAR, f"        grad_SBD.zero_()\n        {OWN_GRAD}.copy_(grad_sBD)\n"),
           at="gradients/own-positions", says="Scatter.backward"),
     wrong(SEQUENCE, "all summed", (WHOLE, "self.parameters()"), at="gradients/parts-summed", says="different features"),
