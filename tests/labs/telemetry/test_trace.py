@@ -121,4 +121,4 @@ def test_the_figure_says_what_is_hidden() -> None:
 
 def test_two_figures_can_have_one_axis() -> None:
     own = lanes([event("backward", 0, 1)])
-    assert "2.0\u202fs" in trace_over_time({0: own}, language="en", length=2).markup
+    assert ">2\u202fs<" in trace_over_time({0: own}, language="en", length=2).markup
