@@ -238,13 +238,13 @@ def formula(name: str, **options: Any) -> Bytes:
     return catalogue.formula(name, **({"ranks": 4} | options))
 
 
-def compare(question: str, *, measured: float, formula: float | None = None) -> None:
-    """Prediction, formula and measurement side by side, and what a wrong prediction would mean."""
+def compare(question: str, *, measured: float, formula: float | None = None, unit: str | None = None) -> None:
+    """Prediction, formula and measurement side by side, and what a wrong prediction would mean. Bytes, or in `unit`."""
     lesson = _lesson
     predicted = lesson.record.prediction(unit=lesson.here, question=question)
-    value, unit = comparing.base_value(predicted) if predicted else (None, "B" if measured > 1000 else "")
+    value, own = comparing.base_value(predicted) if predicted else (None, "B" if measured > 1000 else "")
     comparison = comparing.Comparison(
-        predicted=value, formula=formula, measured=measured, ranks=lesson.ranks, unit=unit
+        predicted=value, formula=formula, measured=measured, ranks=lesson.ranks, unit=unit or own
     )
     _show(comparing.html(comparison, lesson.text))
 
