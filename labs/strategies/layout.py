@@ -33,8 +33,8 @@ class DoesNotFit(ValueError):
 RULES = {
     "degree": "{axis} is {value}: every axis has at least one rank.",
     "stage": "ZeRO has stages 0 to 3; {value} is none of them.",
-    "zero": "ZeRO stage {zero} does not go with a pipeline, which lives on many micro-batches: stage 2 reduces"
-    " gradients in each of them, and stage 3 gathers all parameters twice as well. Take stage 0 or 1, or no pipeline.",
+    "zero": "ZeRO stage {zero} reduces gradients in every backward, and stage 3 gathers parameters there as well. A"
+    " pipeline lives on many micro-batches, and a layout reduces once, after the last of them. Take stage 0 or 1.",
     "ranks": "This layout has {needed} ranks ({dp} data x {pp} pipeline x {tp} tensor x {cp} context), and there are"
     " {ranks}.",
     "heads": "Each tensor rank computes whole attention heads: {heads} heads do not divide by {tp}."
@@ -52,7 +52,7 @@ RULES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How many ranks each axis has, and what ZeRO shards over data and context together.
+    """How many ranks each axis has. ZeRO shards over data and context together, in stage 1 the optimizer states.
 
     `sequence` is Megatron's sequence parallelism on the tensor axis; `chunks` is how many stages each pipeline rank
     holds. Raises DoesNotFit for what could not run on any number of ranks.
@@ -72,7 +72,7 @@ class Layout:
                 raise DoesNotFit("degree", axis=axis, value=getattr(self, axis))
         if self.zero not in range(4):
             raise DoesNotFit("stage", value=self.zero)
-        if self.zero > 1 and self.pp > 1:
+        if self.zero > 1:
             raise DoesNotFit("zero", zero=self.zero)
 
     def fits(self, *, ranks: int, layers: int, heads: int, length: int, micro_batches: int) -> Layout:

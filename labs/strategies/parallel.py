@@ -50,8 +50,7 @@ class Parallel:
     of the sequences of the j-th part of the batch.
 
     Takes a model's pieces, whole and the same on every rank, and keeps its part of its own stages. `hidden` is D,
-    `length` the positions of a sequence, `loss` the mean loss of (N, V) logits and (N) targets. Raises ValueError where
-    ZeRO would have to reduce gradients inside backward (stages 2 and 3).
+    `length` the positions of a sequence, `loss` the mean loss of (N, V) logits and (N) targets.
     """
 
     def __init__(
@@ -67,8 +66,6 @@ class Parallel:
         recipe: Recipe,
         recomputed: str = "none",
     ) -> None:
-        if layout.zero > 1:
-            raise ValueError(f"gradients are reduced once here, after the last backward, not as in stage {layout.zero}")
         self.layout, self.orders, self.clip = layout, orders, recipe.clip
         self.hidden, self.length, self.loss = hidden, length, loss
         self.groups = {axis: mesh.get_group(axis) for axis in AXES}

@@ -96,7 +96,7 @@ SIZES = {"ranks": 1, "layers": 4, "heads": 4, "length": 16, "micro_batches": 4}
 MISFITS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("degree", {"tp": 0}, {}, "tp is 0"),
     ("stage", {"zero": 4}, {}, "4 is none"),
-    ("zero", {"pp": 2, "zero": 2}, {}, "stage 2 reduces gradients in each"),
+    ("zero", {"pp": 2, "zero": 2}, {}, "stage 2 reduces gradients in every backward"),
     ("ranks", {"dp": 3}, {"ranks": 4}, r"has 3 ranks \(3 data x 1 pipeline"),
     ("heads", {"tp": 3}, {"ranks": 3}, "4 heads do not divide by 3"),
     ("layers", {"pp": 2, "chunks": 3}, {"ranks": 2}, "6 pipeline stages needs a layer"),
