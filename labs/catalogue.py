@@ -62,6 +62,7 @@ LABS = {
         Lab(name="sequence", unit="09-tensor", view="traffic"),
         Lab(name="context", unit="12-context-expert", view="traffic"),
         Lab(name="expert", unit="12-context-expert", view="traffic"),
+        Lab(name="incident", unit="18-judgement", view="timeline"),
         Lab(name="offload", unit="07-offload"),
         Lab(name="overlap", unit="13-communication"),
         Lab(name="pipeline", unit="10-pipeline", view="timetable"),
@@ -187,6 +188,7 @@ def run_lab(
     Raises CourseError for options that cannot run, RankFailed for a run that breaks.
     """
     from labs.runner import run
+    from labs.telemetry import events
     from labs.telemetry.rows import Reader, read
 
     chosen = lab(name)
@@ -209,14 +211,17 @@ def run_lab(
                 on_output=on_output,
                 folder=folder,
             )
-        rows = read(folder)
+        rows, happened = read(folder), events.read(folder)
     reports = [cast("dict[str, Any]", result.value) for result in outcome.ranks]
     losses: list[float] = []
     if chosen.reference:
         words = ["--reference", str(number), *settings.arguments()]
         alone = run(chosen.script, ranks=1, arguments=words, timeout=timeout)
         losses = cast("dict[str, Any]", alone.ranks[0].value)["losses"]
-    return LabRun(data=together(name, settings, reports, reference_losses=losses), rows=rows)
+    data = together(name, settings, reports, reference_losses=losses)
+    if happened:
+        data["events"] = [each.as_dict() for each in happened]
+    return LabRun(data=data, rows=rows)
 
 
 def together(

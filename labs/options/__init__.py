@@ -6,6 +6,7 @@ from labs.options.base import Options
 from labs.options.checkpoint import CheckpointOptions
 from labs.options.context import ContextOptions
 from labs.options.expert import ExpertOptions
+from labs.options.incident import IncidentOptions
 from labs.options.layout import LayoutOptions
 from labs.options.offload import OffloadOptions
 from labs.options.overlap import OverlapOptions
@@ -24,6 +25,7 @@ OPTIONS: dict[str, type[Options]] = {
     "context": ContextOptions,
     "expert": ExpertOptions,
     "checkpoint": CheckpointOptions,
+    "incident": IncidentOptions,
     "offload": OffloadOptions,
     "overlap": OverlapOptions,
     "pipeline": PipelineOptions,
