@@ -18,6 +18,43 @@ from rich.table import Table
 
 ROOT = Path(__file__).parent.parent
 
+# What is said of a family of tools/bench_ranks.py: one step, beside another of the same run.
+BESIDE = {
+    "data": [
+        ("stage 0", "stage 0", "DDP"),
+        ("stage 0 overlapped", "stage 0, overlapped", "DDP"),
+        ("ZeRO-1", "stage 1", "DDP"),
+        ("ZeRO-1 overlapped", "stage 1, overlapped", "DDP"),
+        ("ZeRO-1", "stage 1", "DDP + ZeroRedundancyOptimizer"),
+        ("ZeRO-1 overlapped", "stage 1, overlapped", "DDP + ZeroRedundancyOptimizer"),
+        ("ZeRO-2", "stage 2", "DDP"),
+        ("ZeRO-2 overlapped", "stage 2, overlapped", "DDP"),
+        ("ZeRO-2", "stage 2", "FSDP2, no reshard"),
+        ("ZeRO-2 overlapped", "stage 2, overlapped", "FSDP2, no reshard"),
+        ("ZeRO-3", "stage 3", "DDP"),
+        ("ZeRO-3 overlapped", "stage 3, overlapped", "DDP"),
+        ("ZeRO-3", "stage 3", "FSDP2"),
+        ("ZeRO-3 overlapped", "stage 3, overlapped", "FSDP2"),
+        ("ZeRO-1 with states in host memory", "stage 1, states in host memory", "stage 1"),
+        ("ZeRO-1 with states in a file", "stage 1, states in a file", "stage 1"),
+    ],
+    "tensor": [
+        ("tensor parallelism", "tensor", "parallelize_module"),
+        ("with sequence parallelism", "tensor and sequence", "parallelize_module, SequenceParallel"),
+    ],
+    "pipeline": [("GPipe", "gpipe", "torch's gpipe"), ("1F1B", "1f1b", "torch's 1f1b")],
+    "context": [("ring attention", "ring attention", "torch's ring attention")],
+    "recompute": [
+        ("full recomputation", "recompute", "torch.utils.checkpoint"),
+        ("full recomputation", "recompute", "none"),
+    ],
+    "checkpoint": [("saving a checkpoint", "save", "dcp.save")],
+    "collectives": [
+        ("gloo's reduce-scatter", "reduce_scatter", "all_reduce"),
+        ("gloo's all-gather", "all_gather", "all_reduce"),
+    ],
+}
+
 
 def start_of_ranks(*, ranks: int) -> dict[str, float]:
     """Seconds to run a script that only meets: from the warm pool, and by torchrun."""
@@ -71,7 +108,7 @@ def main() -> None:
     found: dict[str, object] = {}
     parts = {
         "start": lambda: start_of_ranks(ranks=arguments.ranks),
-        "training": lambda: run(ROOT / "tools" / "bench_ranks.py", ranks=arguments.ranks, timeout=300).ranks[0].value,
+        "training": lambda: run(ROOT / "tools" / "bench_ranks.py", ranks=arguments.ranks, timeout=600).ranks[0].value,
         "lessons": build_of_lessons,
         "redraw": redraw,
     }
@@ -91,14 +128,10 @@ def main() -> None:
         table.add_row(what, f"{own:.3f} {unit}", f"{other:.3f} {unit}", f"{own / other:.2f}")
 
     row(f"start of {arguments.ranks} ranks, beside torchrun", start["runner"], start["torchrun"])
-    row("step of stage 0, beside DDP", steps["stage 0"], steps["DDP"])
-    row("step of ZeRO-1, beside DDP", steps["stage 1"], steps["DDP"])
-    other = "DDP + ZeroRedundancyOptimizer"
-    row(f"step of ZeRO-1, beside {other}", steps["stage 1"], steps[other])
-    row("step of ZeRO-2, beside DDP", steps["stage 2"], steps["DDP"])
-    row("step of ZeRO-2, beside FSDP2 without reshard", steps["stage 2"], steps["FSDP2, no reshard"])
-    row("step of ZeRO-3, beside DDP", steps["stage 3"], steps["DDP"])
-    row("step of ZeRO-3, beside FSDP2", steps["stage 3"], steps["FSDP2"])
+    for family, pairs in BESIDE.items():
+        for what, own, other in pairs:
+            if {own, other} <= steps[family].keys():
+                row(f"{what}, beside {other}", steps[family][own], steps[family][other])
     row("CPU time of a step with the tracker, beside without", cpu["tracker"], cpu["alone"])
     row("CPU time of a step with the tracker, beside MemTracker", cpu["tracker"], cpu["memtracker"])
     table.add_row("building all lessons", f"{found['lessons']:.2f} s", "", "")
