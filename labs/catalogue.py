@@ -67,6 +67,7 @@ LABS = {
         Lab(name="overlap", unit="13-communication"),
         Lab(name="pipeline", unit="10-pipeline", view="timetable"),
         Lab(name="checkpoint", unit="14-checkpoints", view="timeline"),
+        Lab(name="elastic", unit="14-checkpoints", view="timeline"),
         Lab(name="layout", unit="11-3d", view="traffic"),
     )
 }

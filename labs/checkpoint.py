@@ -9,6 +9,7 @@ The first run is not interrupted: what the second one does from the checkpoint o
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -68,11 +69,19 @@ class Progress:
 
 
 class Session:
-    """What the ranks of a run have together: the strategy, its checkpoints, and how far it has come."""
+    """What the ranks of a run have together: the strategy, its checkpoints, and how far it has come.
+
+    `began` is when its first rank was there, the same on all ranks: one number for each time that the ranks start.
+    """
 
     def __init__(self, options: ZeroOptions, *, group: dist.ProcessGroup, folder: Path) -> None:
         self.options, self.group, self.device = options, group, this.device()
         self.rank, self.ranks = dist.get_rank(group), dist.get_world_size(group)
+        began = [time.monotonic()]
+        with record_function("report"):
+            dist.broadcast_object_list(began, src=0, group=group)
+        self.began = began[0]
+        event("started", began=self.began, ranks=self.ranks, pid=os.getpid(), parent=os.getppid())
         model = training.model_of(options)
         self.pieces, self.names = pieces_of(model.pieces), names_of(model)
         recipe = training.recipe_of(options)
@@ -95,7 +104,8 @@ class Session:
         loss = training.mean_over_ranks(self.strategy.train_step(mine), self.group)
         share = len(chosen) // self.ranks
         self.progress = self.progress.further()
-        event("trained", step=self.progress.step, loss=loss, examples=chosen[self.rank * share :][:share])
+        mine_of = chosen[self.rank * share :][:share]
+        event("trained", step=self.progress.step - 1, began=self.began, loss=loss, examples=mine_of)
         return loss
 
     def save(self, safe: Callable[[], None] = lambda: None) -> None:
@@ -111,10 +121,12 @@ class Session:
         with told():
             self.checkpoints.save([*self.parts(), *random], asdict(self.progress), step=step, then=done)
 
-    def resume(self) -> None:
-        """Go on from the latest checkpoint, whatever ranks have saved it."""
+    def resume(self, *, or_begin: bool = False) -> None:
+        """Go on from the latest checkpoint, whatever ranks have saved it; `or_begin` where there is none yet."""
         random = random_states(self.device, rank=self.rank)
         with told():
+            if or_begin and self.checkpoints.latest() is None:
+                return
             self.progress = Progress(**self.checkpoints.load([*self.parts(), *random]))
         set_random_states(random, self.device)
         if self.progress.global_batch % (self.ranks * self.options.accumulate):
@@ -142,7 +154,6 @@ def told() -> Iterator[None]:
 def train(options: CheckpointOptions) -> dict[str, Any]:
     """What this rank reports."""
     with this.group() as group, training.watched(options) as tracker:
-        event("started")
         session = Session(options, group=group, folder=Path(options.checkpoints or "checkpoints"))
         begun, found = time.perf_counter(), dict[str, str]()
         seconds: dict[str, float] = {}
@@ -223,7 +234,7 @@ def assembled(parts: Sequence[Part], group: dist.ProcessGroup) -> dict[str, Tens
 def digests(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """Equal digests: equal to the last bit."""
     return {
-        name: hashlib.sha256(each.reshape(-1).view(torch.uint8).numpy()).hexdigest()
+        name: hashlib.sha256(each.reshape(-1).view(torch.uint8).numpy().data).hexdigest()
         for name, each in sorted(tensors.items())
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from labs.options.base import Options
 from labs.options.checkpoint import CheckpointOptions
 from labs.options.context import ContextOptions
+from labs.options.elastic import ElasticOptions
 from labs.options.expert import ExpertOptions
 from labs.options.incident import IncidentOptions
 from labs.options.layout import LayoutOptions
@@ -25,6 +26,7 @@ OPTIONS: dict[str, type[Options]] = {
     "context": ContextOptions,
     "expert": ExpertOptions,
     "checkpoint": CheckpointOptions,
+    "elastic": ElasticOptions,
     "incident": IncidentOptions,
     "offload": OffloadOptions,
     "overlap": OverlapOptions,

@@ -132,6 +132,16 @@ def end_children(*, within: float) -> None:
         time.sleep(0.01)
 
 
+def there(pid: int) -> bool:
+    """Whether there is a process with that id that has not ended."""
+    import psutil
+
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def marked(owner: str) -> tuple[int, ...]:
     """The ids of all live processes that carry this owner's mark in the environment they were started with."""
     import psutil

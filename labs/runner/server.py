@@ -21,12 +21,13 @@ from typing import NoReturn
 
 from labs.runner import leader, processes
 
-_MODULES = (
+MODULES = (
     "torch",
     "torch.distributed",
     "torch._dynamo",  # what torch imports when the first optimizer is made, which takes a second
     "torch.distributed.fsdp",
     "torch.distributed.optim",
+    "torch.distributed.checkpoint",
     "torch.utils.checkpoint",
     "numpy",
     "safetensors.torch",
@@ -66,7 +67,7 @@ def main() -> NoReturn:
 
 
 def _import() -> None:
-    for name in _MODULES:
+    for name in MODULES:
         # A module that cannot be imported is the rank's to complain about.
         with contextlib.suppress(Exception):
             importlib.import_module(name)

@@ -266,24 +266,29 @@ class Checkpoints:
                 shutil.rmtree(self.folder / f"saving-{self.step}", ignore_errors=True)
             raise first_of(error, "not-saved", step=self.step) from error
 
+    def latest(self) -> int | None:
+        """The step of the last good checkpoint, as the first rank reads it; None where there is none yet."""
+        found = [latest(self.folder)]
+        dist.broadcast_object_list(found, src=0, group=self.group)
+        return found[0]
+
     def load(self, parts: Sequence[Part], *, step: int | None = None) -> Progress:
         """Fill the parts from the latest checkpoint, or that of `step`, and tell the progress that was saved with it.
 
         Every file is checked first, each by one rank. Raises CheckpointError, the same on every rank.
         """
-        chosen = [latest(self.folder) if step is None else step]
-        dist.broadcast_object_list(chosen, src=0, group=self.group)
+        chosen = self.latest() if step is None else step
         found: list[CheckpointError | None] = [None] * self.ranks
-        own = problem_in(self.folder, chosen[0], part=self.rank, parts=self.ranks)
+        own = problem_in(self.folder, chosen, part=self.rank, parts=self.ranks)
         dist.all_gather_object(found, own, group=self.group)
         for error in filter(None, found):
             raise error
         state: dict[str, Any] = {PROGRESS: {}}
-        reader = FileSystemReader(self.folder / f"step-{chosen[0]}")
+        reader = FileSystemReader(self.folder / f"step-{chosen}")
         try:
             load(state, storage_reader=reader, planner=LoadPlanner(parts), process_group=self.group)
         except CheckpointException as failed:
-            raise first_of(failed, "not-loaded", step=chosen[0]) from failed
+            raise first_of(failed, "not-loaded", step=chosen) from failed
         return cast("Progress", state[PROGRESS])
 
     def roll_back(self, step: int) -> None:

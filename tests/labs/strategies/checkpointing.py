@@ -35,7 +35,7 @@ from labs.strategies.zero_3 import Zero3
 
 STAGES = {0: DataParallel, 1: Zero1, 2: Zero2, 3: Zero3}
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
-BATCH, SEQUENCE, BEFORE, AFTER = 12, 8, 3, 2
+BATCH, SEQUENCE, BEFORE, AFTER = 12, 8, 2, 2
 CPU = torch.device("cpu")
 Steps = Callable[[tuple[Tensor, Tensor]], None]
 
@@ -44,7 +44,7 @@ def build(case: dict[str, Any], group: dist.ProcessGroup) -> tuple[Steps, Callab
     """A step on a global batch, and the rank's parts."""
     rank, ranks = dist.get_rank(group), dist.get_world_size(group)
     dropout = {"dropout": 0.1, "fused": False} if case.get("dropout") else {}
-    shape = Shape(layers=4, hidden=24, heads=12, sequence=SEQUENCE, tied=case.get("tied", False), **dropout)
+    shape = Shape(layers=2, hidden=24, heads=12, sequence=SEQUENCE, tied=case.get("tied", False), **dropout)
     model = GPT(shape, seed=1, dtype=DTYPES[case.get("precision", "fp32")])
     if case.get("frozen"):
         model.blocks[0].requires_grad_(False)
