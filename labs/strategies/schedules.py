@@ -44,7 +44,7 @@ Timetable = list[list[Action | None]]
 Done = tuple[Kind, int, int]  # kind, stage, micro-batch
 
 
-def gpipe(*, rank: int, ranks: int, micro_batches: int) -> Order:  # noqa: ARG001
+def gpipe(*, micro_batches: int) -> Order:
     """All forwards, then all backwards: m micro-batches in flight, on every rank."""
     return [Action("F", k) for k in range(micro_batches)] + [Action("B", k) for k in range(micro_batches)]
 
@@ -110,7 +110,9 @@ def schedule(name: str, *, ranks: int, micro_batches: int, chunks: int = 1) -> l
         raise ValueError(f"{name} has one chunk a rank; {chunks} are for the interleaved schedule")
     if name == "interleaved":
         return [interleaved(rank=i, ranks=ranks, micro_batches=micro_batches, chunks=chunks) for i in range(ranks)]
-    make = {"gpipe": gpipe, "1f1b": one_f_one_b, "zero-bubble": zero_bubble}[name]
+    if name == "gpipe":
+        return [gpipe(micro_batches=micro_batches) for _ in range(ranks)]
+    make = {"1f1b": one_f_one_b, "zero-bubble": zero_bubble}[name]
     return [make(rank=i, ranks=ranks, micro_batches=micro_batches) for i in range(ranks)]
 
 
