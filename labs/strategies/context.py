@@ -88,8 +88,8 @@ class Places:
 
 
 def scores_of(q_BHCK: Tensor, k_BHCK: Tensor, *, diagonal: bool) -> Tensor:
-    """How well each key answers each query; on the diagonal, minus infinity for keys that come later."""
-    scores_BHCC: Tensor = q_BHCK @ k_BHCK.mT * q_BHCK.size(-1) ** -0.5
+    """How well each key answers each query, which is scaled; minus infinity for what comes later on the diagonal."""
+    scores_BHCC: Tensor = q_BHCK @ k_BHCK.mT
     if diagonal:
         future_CC = torch.ones(scores_BHCC.shape[-2:], dtype=torch.bool, device=q_BHCK.device).triu(1)
         scores_BHCC.masked_fill_(future_CC, -torch.inf)
@@ -97,12 +97,15 @@ def scores_of(q_BHCK: Tensor, k_BHCK: Tensor, *, diagonal: bool) -> Tensor:
 
 
 def merge(out_BHCK: Tensor, lse_BHC1: Tensor, scores_BHCC: Tensor, v_BHCK: Tensor) -> None:
-    """Take a block of keys into `out`, the mean of the values so far, and `lse`, the logarithm of the weights' sum.
+    """Take a block of keys into `out`, the mean of the values so far, and `lse`, the logarithm of their weights' sum.
 
-    Each of the two means keeps its share of the new sum: exp(its lse - the new lse). Both buffers change in place.
+    new lse = log(exp(lse) + sum of exp(scores)), all taken relative to the largest, so that no exponential overflows.
+    What was there keeps exp(lse - new lse) of the sum. `out` and `lse` change in place; the scores are used up.
     """
-    new_BHC1 = torch.logaddexp(lse_BHC1, scores_BHCC.logsumexp(-1, keepdim=True))
-    out_BHCK.mul_((lse_BHC1 - new_BHC1).exp()).add_((scores_BHCC - new_BHC1).exp() @ v_BHCK)
+    top_BHC1 = torch.maximum(lse_BHC1, scores_BHCC.amax(-1, keepdim=True))
+    weights_BHCC = scores_BHCC.sub_(top_BHC1).exp_()
+    new_BHC1 = top_BHC1 + ((lse_BHC1 - top_BHC1).exp() + weights_BHCC.sum(-1, keepdim=True)).log()
+    out_BHCK.mul_((lse_BHC1 - new_BHC1).exp()).add_((weights_BHCC @ v_BHCK).mul_((top_BHC1 - new_BHC1).exp()))
     lse_BHC1.copy_(new_BHC1)
 
 
@@ -143,7 +146,8 @@ class RingAttention(torch.autograd.Function):
         wide = torch.promote_types(q_BHLK.dtype, torch.float32)
         out_BHLK = torch.zeros_like(q_BHLK, dtype=wide)
         lse_BHL1 = torch.full_like(out_BHLK[..., :1], -torch.inf)
-        queries, outs, lses = (ring.cut(each) for each in (q_BHLK.to(wide), out_BHLK, lse_BHL1))
+        scaled_BHLK = q_BHLK.to(wide) * q_BHLK.size(-1) ** -0.5
+        queries, outs, lses = (ring.cut(each) for each in (scaled_BHLK, out_BHLK, lse_BHL1))
         with record_function("communication"):
             kv = torch.stack([k_BHLK, v_BHLK])
         for turn, source in enumerate(ring.sources):
@@ -168,7 +172,7 @@ class RingAttention(torch.autograd.Function):
         # Softmax's backward takes from each gradient their weighted mean, which is the same for all blocks of a row.
         mean_BHL1 = (dout_BHLK.to(wide) * out_BHLK).sum(-1, keepdim=True)
         queries, douts, dqs, lses, means = (
-            ring.cut(each) for each in (q_BHLK.to(wide), dout_BHLK.to(wide), dq_BHLK, lse_BHL1, mean_BHL1)
+            ring.cut(each) for each in (q_BHLK.to(wide) * scale, dout_BHLK.to(wide), dq_BHLK, lse_BHL1, mean_BHL1)
         )
         with record_function("communication"):
             kv = torch.stack([k_BHLK, v_BHLK])
@@ -180,8 +184,8 @@ class RingAttention(torch.autograd.Function):
             keys, values = (ring.cut(each) for each in kv.to(wide))
             dkeys, dvalues = (ring.cut(each) for each in dkv)
             for i, j, diagonal in ring.places.blocks(ring.rank, source):
-                weights_BHCC = (scores_of(queries[i], keys[j], diagonal=diagonal) - lses[i]).exp()
-                dscores_BHCC = weights_BHCC * (douts[i] @ values[j].mT - means[i]) * scale
+                weights_BHCC = scores_of(queries[i], keys[j], diagonal=diagonal).sub_(lses[i]).exp_()
+                dscores_BHCC = (douts[i] @ values[j].mT).sub_(means[i]).mul_(weights_BHCC)
                 dvalues[j].add_(weights_BHCC.mT @ douts[i])
                 dkeys[j].add_(dscores_BHCC.mT @ queries[i])
                 dqs[i].add_(dscores_BHCC @ keys[j])
@@ -192,7 +196,7 @@ class RingAttention(torch.autograd.Function):
             if following is not None:
                 kv = following.wait()
         dk_BHLK, dv_BHLK = (dkv if returning is None else returning.wait()).to(k_BHLK.dtype)
-        return dq_BHLK.to(q_BHLK.dtype), dk_BHLK, dv_BHLK, None
+        return dq_BHLK.mul_(scale).to(q_BHLK.dtype), dk_BHLK, dv_BHLK, None
 
 
 class Ring:
