@@ -30,7 +30,7 @@ def cluster_mtbf(*, device_mtbf: float, devices: int) -> float:
 
 def young(*, cost: float, mtbf: float) -> float:
     """Seconds of training from one save to the next, with which saves and lost work together cost least:
-    sqrt(2 cost mtbf) (Young 1974, equation 3).
+    sqrt(2 cost mtbf) (Young 1974).
     """
     return math.sqrt(2 * positive(cost, "cost") * positive(mtbf, "mtbf"))
 
@@ -52,8 +52,8 @@ def lost_share(*, interval: float, cost: float, mtbf: float, restart: float = 0.
 
 
 def goodput(*, interval: float, cost: float, mtbf: float, restart: float = 0.0) -> float:
-    """The share of the time that is progress, with failures at any moment, in saves and restarts too (Daly 2006,
-    equation 20): interval / (mtbf e^(restart / mtbf) (e^((interval + cost) / mtbf) - 1)).
+    """The share of the time that is progress, with failures at any moment, in saves and restarts too (the complete model
+    of Daly 2006): interval / (mtbf e^(restart / mtbf) (e^((interval + cost) / mtbf) - 1)).
     """
     length = (positive(interval, "interval") + positive(cost, "cost")) / positive(mtbf, "mtbf")
     return interval / (mtbf * math.exp(restart / mtbf) * math.expm1(length))

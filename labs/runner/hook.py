@@ -11,6 +11,7 @@ makes asynchronous calls wait, and crashes DDP's constructor in torch 2.13 (``Lo
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +45,10 @@ _OPERATIONS = {
 """Method -> the operation's name, and the tensor whose dtype and shape must be equal on all ranks."""
 
 
+_ASIDE = "AsyncCheckpointExecutor"
+"""The name of torch's thread that saves a checkpoint while its rank trains. Where that waits, the rank does not."""
+
+
 def install(heart: Heart) -> None:
     """From here on, this process's collectives are noted in its heart. Call it once a process."""
     works: dict[int, bytes] = {}
@@ -59,11 +64,17 @@ def install(heart: Heart) -> None:
             setattr(module, function, _waiting(heart, function, getattr(module, function)))
 
 
+def aside() -> bool:
+    return threading.current_thread().name.startswith(_ASIDE)
+
+
 def _wrap(owner: Any, method: str, heart: Heart, works: dict[int, bytes], enter: Callable[..., bytes]) -> None:
     original = getattr(owner, method)
 
     @functools.wraps(original)
     def noted(*arguments: Any, **named: Any) -> Any:
+        if aside():
+            return original(*arguments, **named)
         operation = enter(*arguments, **named)
         work = _noted(heart, original, arguments, named)
         if len(works) > 4096:
@@ -79,6 +90,8 @@ def _wrap_wait(heart: Heart, works: dict[int, bytes]) -> None:
 
     @functools.wraps(original)
     def wait(self: dist.Work, *arguments: Any, **named: Any) -> Any:
+        if aside():
+            return original(self, *arguments, **named)
         heart.wait(works.pop(id(self), b"wait"))
         return _noted(heart, original, (self, *arguments), named)
 

@@ -104,7 +104,8 @@ class LoadPlanner(DefaultLoadPlanner):
         assert self.metadata is not None
         saved = self.metadata.state_dict_metadata
         index, nothing = MetadataIndex(PROGRESS), torch.Size((0,))
-        items = [ReadItem(LoadItemType.BYTE_IO, index, nothing, index, nothing, nothing)]
+        progress = ReadItem(LoadItemType.BYTE_IO, index, nothing, index, nothing, nothing)
+        items = [progress] if PROGRESS in saved else []  # what only torch has saved has none
         for number, part in enumerate(self.parts):
             name = part.name
             if name not in saved and name.startswith("rng."):

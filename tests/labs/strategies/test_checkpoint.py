@@ -69,3 +69,59 @@ def test_states_are_the_same_to_the_bit_and_the_run_goes_on(
         if ranks == 4:
             assert found["end"] == there["end"], case
         assert found["worst"] <= (BF16 if case.get("precision") == "bf16" else BOUND), case
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What each of 2 ranks was told."""
+    folder = tmp_path_factory.mktemp("faults")
+    outcome = run(SCRIPT.with_name("checkpoint_faults.py"), ranks=2, arguments=[str(folder)], timeout=120)
+    return [each.value for each in outcome.ranks]
+
+
+@pytest.mark.parametrize(
+    ("fault", "problem", "named", "words"),
+    [
+        ("nothing there", "none", None, "no checkpoint of step None"),
+        ("over the latest", "exists", None, "roll back first"),
+        ("larger", "no-tensor", None, "no model.blocks.2"),
+        ("smaller", "left-over", None, "no rank asks for model.blocks.1"),
+        (
+            "wider",
+            "other-shape",
+            None,
+            "model.embedding.token.weight is [256, 24] in the checkpoint and [256, 32] here",
+        ),
+        ("disk full", "not-saved", 1, "rank 1 could not write the checkpoint of step 4"),
+        ("one bit", "damaged", "__1_0.distcp", "is not what was written. Whole ones: [3]"),
+        ("cut off", "damaged", "__1_0.distcp", "step 5"),
+        ("missing", "no-file", "__1_0.distcp", "__1_0.distcp is missing. Whole ones: [3]"),
+        ("roll back to none", "none", None, "no checkpoint of step 4"),
+        ("no sums", "damaged", "SHA256SUMS", "SHA256SUMS"),
+        ("torn marker", "none", None, "no checkpoint of step None"),
+    ],
+)
+def test_what_is_wrong_is_said_on_every_rank_and_the_last_good_checkpoint_is_kept(
+    found: list[dict[str, Any]], fault: str, problem: str, named: str | int | None, words: str
+) -> None:
+    for rank in found:
+        told, message, which, *good = rank["faults"][fault]
+        assert (told, which if named is not None else None) == (problem, named)
+        assert words in message
+        assert good[:1] in ([], [True])
+
+
+def test_an_interrupted_save_leaves_nothing_and_is_in_nobodys_way(found: list[dict[str, Any]]) -> None:
+    for rank in found:
+        assert rank["faults"]["disk full"][4] == ["latest", "step-3"]
+        assert rank["faults"]["interrupted"][3]
+        files = ["SHA256SUMS", "SHA256SUMS", "__0_0.distcp", "__0_0.distcp", "__1_0.distcp", "__1_0.distcp"]
+        assert rank["faults"]["after it"][0] == sorted([".metadata"] * 2 + files + ["latest", "step-3", "step-5"])
+        assert rank["faults"]["rolled back"] == [3, [3], True]
+
+
+def test_torch_loads_what_we_save_and_we_load_what_torch_saves(found: list[dict[str, Any]]) -> None:
+    states = found[0]["torch"]
+    assert len(states["ours"]) == 4 * 27
+    assert states["ours"] == states["theirs"] == states["back"] == states["whole"]
+    assert states["boxes"] > len(states["ours"])
