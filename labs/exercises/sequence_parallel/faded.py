@@ -68,4 +68,5 @@ class SequenceNetwork(nn.Module):
     def finish_gradients(self) -> None:
         """Called after backward, before the optimizer: make each .grad what one process would have."""
         # These three met this rank's positions only. The matrices saw them all, and their features are nobody else's.
+
         # Gap 2. Which rule do the missing lines keep? After them, the ranks' copies stay one model.
