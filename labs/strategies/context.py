@@ -88,7 +88,7 @@ class Places:
 
 
 def scores_of(q_BHCK: Tensor, k_BHCK: Tensor, *, diagonal: bool) -> Tensor:
-    """How well each key answers each query, which is scaled; minus infinity for what comes later on the diagonal."""
+    """How well each key answers each query (scaled); minus infinity where, on the diagonal, a key comes later."""
     scores_BHCC: Tensor = q_BHCK @ k_BHCK.mT
     if diagonal:
         future_CC = torch.ones(scores_BHCC.shape[-2:], dtype=torch.bool, device=q_BHCK.device).triu(1)
@@ -134,7 +134,7 @@ class Passing:
 
 
 class RingAttention(torch.autograd.Function):
-    """Causal attention of this rank's queries to the keys of all ranks: (B, H, L, K), three times, to (B, H, L, K).
+    """Causal attention of this rank's queries to the keys of all ranks: three times (B, H, L, K) to (B, H, L, K).
 
     In turn t a rank holds the keys and values of rank r - t. It passes them on before it computes with them, so that
     the next ones travel meanwhile. In backward they go round once more, and behind them their gradients, which every
@@ -169,7 +169,7 @@ class RingAttention(torch.autograd.Function):
         wide = lse_BHL1.dtype
         scale = q_BHLK.size(-1) ** -0.5
         dq_BHLK = torch.zeros_like(q_BHLK, dtype=wide)
-        # Softmax's backward takes from each gradient their weighted mean, which is the same for all blocks of a row.
+        # Backward of softmax subtracts the weighted mean of a row's gradients: one number for all of its blocks.
         mean_BHL1 = (dout_BHLK.to(wide) * out_BHLK).sum(-1, keepdim=True)
         queries, douts, dqs, lses, means = (
             ring.cut(each) for each in (q_BHLK.to(wide) * scale, dout_BHLK.to(wide), dq_BHLK, lse_BHL1, mean_BHL1)
@@ -215,7 +215,7 @@ class Ring:
         return x_BHLK.chunk(len(self.places.chunks(self.rank)), dim=2)
 
     def share(self, tokens_BS: Tensor, targets_BS: Tensor) -> tuple[Tensor, Tensor]:
-        """This rank's positions of whole sequences: (B, S), twice, to (B, L). Targets of padding are PADDING."""
+        """This rank's positions of whole sequences, twice (B, S) to (B, L); the targets of padding are PADDING."""
         if tokens_BS.size(1) != self.places.length:
             raise ValueError(f"the ring was made for {self.places.length} positions, not {tokens_BS.size(1)}")
         more = self.places.local * self.ranks - self.places.length
@@ -231,7 +231,7 @@ class Ring:
         return out_BHLK
 
     def positions(self, _local: int, *, device: torch.device) -> Tensor:
-        """(L,) where this rank's positions stand in the whole sequence. Padding: at its end, learning nothing."""
+        """(L,) where this rank's positions stand in the sequence; padding counts as its last one and learns nothing."""
         return self.places.positions(self.rank).clamp(max=self.places.length - 1).to(device)
 
     def loss(self, logits_NV: Tensor, targets_N: Tensor) -> Tensor:
@@ -250,7 +250,7 @@ def parallelize(model: nn.Module, *, group: dist.ProcessGroup, length: int, orde
 
     Whatever has an `attend`, `positions` or `loss` to replace gets the ring's. Parameters stay as they are, whole on
     every rank of `group`, so their gradients are averaged over it as in data parallelism. Raises ValueError for a
-    length or an order that make no sense, and for attention with dropout, of which the ring keeps no weights.
+    length or an order that make no sense, and for attention with dropout, since the ring keeps no weights.
     """
     ring = Ring(Places(length=length, ranks=dist.get_world_size(group), order=order), group=group)
     for module in model.modules():

@@ -6,7 +6,7 @@ it scores highest: parameters grow with E, the work on a token only with k. Each
 its own tokens. One all-to-all takes the tokens to their experts ("dispatch"), another the results back ("combine").
 
     capacity    an expert has C = ceil(factor * k * T / E) places for the tokens of each rank: all messages are alike
-    dropped     who finds no place left goes past the expert: its stream is what it was
+    dropped     a token that finds no place left: nothing is added to its stream
     balance     E * sum over experts of f P, the share of tokens times the mean probability: 1 where all get the same
 
     Shapes on a rank:  T tokens, D hidden, F features, E experts in all, X = E / N here, C places, M places taken.
