@@ -115,7 +115,9 @@ class Run:
             self.strategy.fault = wrong_scale
         batch = batch_of(options, number, ranks=self.ranks, skipped=self.skipped)
         mine = micro_batches(batch, rank=self.rank, ranks=self.ranks, accumulate=options.accumulate, device=self.device)
-        return self.strategy.train_step(mine)
+        loss = self.strategy.train_step(mine)
+        event("trained", step=number + 1)
+        return loss
 
     def again(self, number: int) -> Tensor:
         """Back to the last checkpoint before the fault, then the steps from there on; data that is bad is left out."""

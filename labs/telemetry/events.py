@@ -7,6 +7,7 @@ too. An event is a line: when (seconds on the machine's monotonic clock, the sam
 
     started                     a rank is there, before its first step
     step         step=          a rank begins a training step
+    trained                     and comes to its end
     saving       step=          a rank begins to save what it has after so many steps
     saved        step=          and it is safe, perhaps some steps later
     killed                      told by the leader: this rank is no more

@@ -19,14 +19,15 @@ ALARMS = ("straggler", "bad-gradient", "loss-spike")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """What a rank did from when to when; `step` is the training step, or the number of steps that a save holds. A save
-    is `aside` where its rank trains meanwhile.
+    """What a rank did from when to when; `step` is the training step, or the number of steps that a save holds. A step
+    is `done` if the rank came to its end; a save is `aside` where its rank trains meanwhile.
     """
 
     kind: Kind
     start: float
     end: float
     step: int | None = None
+    done: bool = False
     aside: bool = False
 
 
@@ -48,6 +49,8 @@ class Lane:
                 self._do(Stretch(kind="starting", start=at, end=at))
             case "step":
                 self._do(Stretch(kind="training", start=at, end=at, step=step))
+            case "trained" if self._doing is not None:
+                self._doing = replace(self._doing, done=True)
             case "saving":
                 self._save = Stretch(kind="saving", start=at, end=at, step=step)
             case "saved":
@@ -92,8 +95,8 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """`lost` counts the steps that were done again; `pauses` are the seconds from each failure or alarm until the first
-    rank went on.
+    """`lost` counts the steps that were done and had to be done again; `pauses` are the seconds from each failure or
+    alarm until the first rank went on.
     """
 
     lanes: dict[int, Lane]
@@ -102,7 +105,8 @@ class Timeline:
 
     @property
     def lost(self) -> int:
-        return max((sum(each.kind == "lost" for each in lane.stretches) for lane in self.lanes.values()), default=0)
+        lanes = (lane.stretches for lane in self.lanes.values())
+        return max((sum(each.kind == "lost" and each.done for each in own) for own in lanes), default=0)
 
     def marks(self, name: str) -> list[Event]:
         """The events of that name, each once, in the order of time."""

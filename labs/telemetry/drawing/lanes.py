@@ -4,6 +4,8 @@ on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from labs.telemetry.drawing.diagrams import Table
 from labs.telemetry.drawing.legend import (
     LABEL_SIZE,
@@ -25,6 +27,8 @@ from translations import Language
 
 _ROW, _LANE, _ASIDE = 38.0, 22.0, 8.0
 _INK = "#1f2328"
+_TOGETHER = 1.0
+"""Seconds between what two ranks tell alike that is told as one."""
 
 
 def lanes_over_time(run: Timeline, *, language: Language | str, under_way: bool = False) -> Svg:
@@ -68,12 +72,14 @@ def run_message(run: Timeline, words: Words, *, under_way: bool = False) -> str:
     killed, alarms = run.marks("killed"), run.marks("alarm")
     lost = words("run-lost", count=run.lost) if run.lost else words("run-lost-none")
     if alarms:
-        told = _told("run-alarm", alarms[0], words)
+        told = _told("run-alarm", alarms[:1], words)
         return words("list-sentence", first=told, rest=lost) if run.pauses else told
     if killed and run.pauses:
-        ranks = words.listed([str(event.rank) for event in killed])
-        id = "run-killed" if len(killed) == 1 else "run-killed-several"
-        told = words(id, ranks=ranks, time=words.time(max(run.pauses)))
+        longest, ranks = words.time(max(run.pauses)), words.listed([str(event.rank) for event in killed])
+        if len(run.pauses) > 1:
+            told = words("run-killed-again", count=len(run.pauses), time=longest)
+        else:
+            told = words("run-killed" if len(killed) == 1 else "run-killed-several", ranks=ranks, time=longest)
         return words("list-sentence", first=told, rest=lost)
     if killed:
         return words("run-down", rank=killed[0].rank)
@@ -87,27 +93,29 @@ def happened(run: Timeline, words: Words) -> list[tuple[float, str]]:
     """When and what, in the order of time. What several ranks tell alike is told once: a save as its last rank has it,
     anything else as the first one tells it.
     """
-    alike: dict[tuple[str, object, object], list[Event]] = {}
-    for name in MARKS:
-        for event in run.marks(name):
-            own = event.rank if name == "killed" else event.attempt
-            alike.setdefault((name, event.values.get("step"), own), []).append(event)
-    told = [
-        (events[0].seconds, _told(f"event-{events[0].name}", events[0], words, all_=len(events) > 1))
-        for events in alike.values()
-    ]
+    alike: list[list[Event]] = []
+    for event in sorted((event for name in MARKS for event in run.marks(name)), key=lambda each: each.seconds):
+        last = next((events for events in reversed(alike) if events[0].name == event.name), None)
+        soon = last is not None and event.seconds - last[-1].seconds < _TOGETHER
+        if last is not None and soon and last[0].values.get("step") == event.values.get("step"):
+            last.append(event)
+        else:
+            alike.append([event])
+    told = [(events[0].seconds, _told(f"event-{events[0].name}", events, words)) for events in alike]
     ends: dict[int, float] = {}
     for save in _stretches(run, "saving"):
         ends[save.step or 0] = max(ends.get(save.step or 0, 0.0), save.end)
     return sorted([*told, *((end, words("event-saved", step=step)) for step, end in ends.items())])
 
 
-def _told(id: str, event: Event, words: Words, *, all_: bool = False) -> str:
-    """The event in words, of its rank or of all of them."""
-    kind = str(event.values.get("kind", ""))
+def _told(id: str, events: Sequence[Event], words: Words) -> str:
+    """What ranks have told alike in words, of one rank or of several."""
+    first = events[0]
+    kind = str(first.values.get("kind", ""))
     known = words(f"alarm-{kind}") if kind in ALARMS else kind
-    every = all_ or event.rank is None
-    return words(id + "-all" * every, rank=event.rank, step=event.values.get("step"), kind=known)
+    several = len(events) > 1 or first.rank is None
+    ranks = words.listed([str(event.rank) for event in events])
+    return words(id + "-all" * several, rank=first.rank, ranks=ranks, step=first.values.get("step"), kind=known)
 
 
 def _stretches(run: Timeline, kind: str) -> list[Stretch]:
