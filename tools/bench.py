@@ -44,6 +44,10 @@ BESIDE = {
     ],
     "pipeline": [("GPipe", "gpipe", "torch's gpipe"), ("1F1B", "1f1b", "torch's 1f1b")],
     "context": [("ring attention", "ring attention", "torch's ring attention")],
+    "layout": [
+        ("pipeline x tensor", "pipeline x tensor", "torch's pipeline x tensor"),
+        ("data x tensor", "data x tensor", "torch's data x tensor"),
+    ],
     "recompute": [
         ("full recomputation", "recompute", "torch.utils.checkpoint"),
         ("full recomputation", "recompute", "none"),

@@ -44,8 +44,10 @@ from labs.runner import rank as this
 from labs.strategies.checkpoint import Checkpoints
 from labs.strategies.context import Places, Ring
 from labs.strategies.data_parallel import DataParallel
+from labs.strategies.layout import Layout
 from labs.strategies.offload import FileRoom, HostRoom, offload
 from labs.strategies.overlap import OverlappedDataParallel, OverlappedZero1, OverlappedZero2, OverlappedZero3
+from labs.strategies.parallel import Parallel, mesh_of
 from labs.strategies.parts import names_of, parts_of, places_of, shapes_in
 from labs.strategies.pipeline import PipelineParallel, stages_of
 from labs.strategies.recompute import recompute
@@ -261,6 +263,74 @@ def context(world: World) -> dict[str, Step]:
     return {"ring attention": ours, "torch's ring attention": theirs}
 
 
+# --- layouts: a tensor axis of 2 beside a pipeline, or beside data
+
+
+def layout(_: World) -> dict[str, Step]:
+    if this.world_size() % 2:
+        return {}
+    half, m = this.world_size() // 2, 6
+    piece: dict[str, Any] = {
+        "*.token": RowwiseParallel(input_layouts=Replicate()),
+        "*.attention.qkv": ColwiseParallel(),
+        "*.attention.out": RowwiseParallel(),
+        "*.up": ColwiseParallel(),
+        "*.down": RowwiseParallel(),
+        "*.linear": ColwiseParallel(output_layouts=Replicate()),
+    }
+
+    def parts(layout: Layout, batch: Batch) -> Any:
+        data = layout.coordinates(this.number())["data"]
+        return micro_batches(batch, rank=data, ranks=layout.dp, accumulate=m // layout.dp, device=this.device())
+
+    def ours(layout: Layout) -> Step:
+        model = GPT(SHAPE).to(this.device())
+        strategy = Parallel(
+            model.pieces,
+            layout=layout,
+            mesh=mesh_of(layout, device=this.device().type),
+            orders=schedule("1f1b", ranks=layout.pp, micro_batches=m // layout.dp),
+            hidden=SHAPE.hidden,
+            length=SHAPE.sequence,
+            loss=model.loss,
+            recipe=Recipe(),
+        )
+        return lambda batch: strategy.train_step(parts(layout, batch))
+
+    def theirs(layout: Layout) -> Step:
+        mesh, model = mesh_of(layout, device=this.device().type), GPT(SHAPE).to(this.device())
+        for block in model.blocks:
+            cast("Any", block).attention.heads //= layout.tp
+        rank = layout.coordinates(this.number())["pipeline"]
+        own = nn.Sequential(*stages_of(model.pieces, stages=layout.pp)[rank])
+        names = [name for name, _ in own.named_modules()]
+        known = {key: style for key, style in piece.items() if any(name.endswith(key[1:]) for name in names)}
+        parallelize_module(own, mesh["tensor"], known)
+        if layout.dp > 1:
+            fully_shard(own, mesh=mesh["data"], reshard_after_forward=False)
+        stage = PipelineStage(own, rank, layout.pp, this.device(), group=mesh.get_group("pipeline"))
+
+        def loss(logits: Tensor, targets: Tensor) -> Tensor:
+            return model.loss(logits.flatten(0, 1), targets.flatten())
+
+        run = Schedule1F1B(stage, n_microbatches=m // layout.dp, loss_fn=loss)
+        adam = torch.optim.Adam(own.parameters(), lr=1e-3, eps=1e-6)  # fused takes no mixed kinds of tensors
+        first, last = rank == 0, rank == layout.pp - 1
+
+        def step(batch: Batch) -> None:
+            tokens, targets = (torch.cat(each) for each in zip(*parts(layout, batch), strict=True))
+            run.step(*([tokens] if first else []), target=targets if last else None, losses=[] if last else None)
+            adam.step()
+            adam.zero_grad()
+
+        return step
+
+    layouts = {"pipeline x tensor": Layout(pp=half, tp=2), "data x tensor": Layout(dp=half, tp=2)}
+    return {name: ours(each) for name, each in layouts.items()} | {
+        f"torch's {name}": theirs(each) for name, each in layouts.items()
+    }
+
+
 # --- recomputation
 
 
@@ -325,6 +395,7 @@ FAMILIES = {
     "tensor": tensor,
     "pipeline": pipeline,
     "context": context,
+    "layout": layout,
     "recompute": recomputation,
     "checkpoint": saving,
 }

@@ -202,6 +202,16 @@ def test_eight_ranks_equal_one_process() -> None:
     )
 
 
+def test_three_axes_equal_torchs_own() -> None:
+    """FSDP2 x parallelize_module x torch.distributed.pipelining."""
+    layouts = [{"dp": 2, "pp": 2, "tp": 2, "zero": 1}]
+    outcome = run(SCRIPT.with_name("torchs_layouts.py"), ranks=8, arguments=[json.dumps(layouts)], timeout=150)
+    for result in outcome.ranks:
+        for case in result.value:
+            assert case["loss"] < BOUND["fp64"], case
+            assert case["parameters"] < BOUND["fp64"], case
+
+
 def drawn(number: int, *, ranks: int, seed: int) -> list[dict[str, Any]]:
     """Cases at random, of those that fit."""
     chance = random.Random(seed)
