@@ -8,7 +8,7 @@ from labs.strategies.offload import Room
 def update_in_blocks(
     values: Tensor, gradients: Tensor, room: Room, *, step: int, block: int, adam: Callable[..., None]
 ) -> None:
-    """One Adam step on n parameters whose states rest in a mapped file, with at most `block` of each state in memory.
+    """One Adam step on n parameters whose states rest in a mapped file, with at most `block` of each in memory.
 
     - values: (n,) the parameters on the device; they end as the master weights, rounded
     - gradients: (n,) their gradients, in the precision of the values
