@@ -14,6 +14,7 @@ from labs.telemetry.events import Event
 Kind = Literal["training", "lost", "saving", "starting"]
 KINDS: tuple[Kind, ...] = ("training", "lost", "saving", "starting")
 MARKS = ("killed", "detected", "alarm", "resumed")
+KNOWN = ("started", "step", "trained", "saving", "saved", "restarting", "finished", *MARKS)
 ALARMS = ("straggler", "bad-gradient", "loss-spike")
 
 
@@ -55,23 +56,21 @@ class Lane:
                 self._save = Stretch(kind="saving", start=at, end=at, step=step)
             case "saved":
                 self._saved(at)
-            case "resumed" if isinstance(step, int):
-                self._do(None, at=at)
-                self.lose(step)
             case "killed":
                 self._do(None, at=at)
                 self._save = None
-            case "finished":
+            case "resumed" | "finished":
                 self._do(None, at=at)
 
     def lose(self, step: int) -> None:
         """The steps from this one on are done again: what was done of them before is lost."""
-        self.stretches = [
-            replace(each, kind="lost")
-            if each.kind == "training" and each.step is not None and each.step >= step
-            else each
-            for each in self.stretches
-        ]
+
+        def lost(each: Stretch) -> Stretch:
+            again = each.kind == "training" and each.step is not None and each.step >= step
+            return replace(each, kind="lost") if again else each
+
+        self.stretches = [lost(each) for each in self.stretches]
+        self._doing = None if self._doing is None else lost(self._doing)
 
     def close(self, at: float) -> None:
         """What is under way reaches to `at`."""
@@ -95,8 +94,8 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """`lost` counts the steps that were done and had to be done again; `pauses` are the seconds from each failure or
-    alarm until the first rank went on.
+    """Seconds are since the first event. `lost` counts the steps that were done and had to be done again; `pauses` are
+    the seconds from each failure or alarm until the first rank went on.
     """
 
     lanes: dict[int, Lane]
@@ -115,25 +114,30 @@ class Timeline:
 
 
 def timeline(events: Iterable[Event], *, ranks: int, now: float | None = None) -> Timeline:
-    """The lanes of `ranks` ranks, and of each other that is told of. What is under way reaches to `now`, or to the last
-    event.
+    """The lanes of `ranks` ranks, and of each other that is told of, from the first of their events on. What is under
+    way reaches to `now`, on the clock of the events, or to the last of them.
     """
-    ordered = sorted(events, key=lambda each: each.seconds)
+    known = sorted((each for each in events if each.name in KNOWN), key=lambda each: each.seconds)
+    origin = known[0].seconds if known else 0.0
+    ordered = [replace(each, seconds=each.seconds - origin) for each in known]
     told = {each.rank for each in ordered if each.rank is not None}
     lanes = {rank: Lane() for rank in sorted({*range(ranks), *told})}
+    going = False  # since a failure, or the beginning, a rank has resumed
     for each in ordered:
+        if each.name in ("killed", "alarm", "restarting"):
+            going = False
+        elif each.name == "resumed" and not going:
+            going = True
+            for lane in lanes.values():
+                lane.lose(int(each.values.get("step", 0)))
         for rank, lane in lanes.items():
             if each.name == "restarting" and rank >= each.values.get("ranks", len(lanes)):
                 lane.close(each.seconds)  # the run goes on without it
             elif each.rank in (rank, None):
                 lane.take(each)
-    end = max([now or 0.0, *(each.seconds for each in ordered)])
-    last = {rank: max((each.seconds for each in ordered if each.rank == rank), default=0.0) for rank in lanes}
-    for rank, lane in lanes.items():
+    end = max([0.0 if now is None else now - origin, *(each.seconds for each in ordered)])
+    for lane in lanes.values():
         lane.close(end)
-        for each in ordered:  # a rank that did not come back loses what the others do again
-            if each.name == "resumed" and each.seconds > last[rank] and isinstance(each.values.get("step"), int):
-                lane.lose(each.values["step"])
     return Timeline(lanes=lanes, end=end, pauses=_pauses(ordered))
 
 

@@ -82,8 +82,8 @@ def test_what_happens_is_a_line_each() -> None:
     lines = watched("timeline", *told, ranks=1).splitlines()
     assert lines[0].startswith("Rank 0 was killed, and the run went on after 500 ms")
     assert [line.split(maxsplit=2) for line in lines[1:3]] == [
-        ["1.5", "s", "Rank 0 was killed"],
-        ["2.0", "s", "Rank 0 resumed at step 0"],
+        ["500", "ms", "Rank 0 was killed"],
+        ["1.0", "s", "Rank 0 resumed at step 0"],
     ]
 
 

@@ -5,6 +5,7 @@ on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 
 from labs.telemetry.drawing.diagrams import Table
 from labs.telemetry.drawing.legend import (
@@ -25,7 +26,7 @@ from labs.telemetry.events import Event
 from labs.telemetry.lanes import ALARMS, KINDS, MARKS, Stretch, Timeline
 from translations import Language
 
-_ROW, _LANE, _ASIDE = 38.0, 22.0, 8.0
+_ROW, _LANE, _ASIDE, _NUMBERED = 38.0, 22.0, 8.0, 16.0
 _INK = "#1f2328"
 _TOGETHER = 1.0
 """Seconds between what two ranks tell alike that is told as one."""
@@ -46,14 +47,15 @@ def lanes_over_time(run: Timeline, *, language: Language | str, under_way: bool 
     left = MARGIN + max((text_width(words("rank", rank=rank), size=LABEL_SIZE) for rank in run.lanes), default=0) + 14
     room = WIDTH - MARGIN - 14 - left
     length = run.end or 1.0
+    steps = [room * (each.end - each.start) / length for each in _stretches(run, "training")]
+    numbered = bool(steps) and median(steps) > _NUMBERED
     for index, (rank, lane) in enumerate(run.lanes.items()):
         y = top + index * _ROW
         sheet.text(left - 12, y + _LANE / 2 + 4, words("rank", rank=rank), at="right", size=LABEL_SIZE, weight=600)
         sheet.shade(left, y, room, _LANE, strength=0.06)
         for stretch in sorted(lane.stretches, key=lambda each: each.kind == "saving"):
-            _stretch(
-                sheet, stretch, left + room * stretch.start / length, y, room * (stretch.end - stretch.start) / length
-            )
+            x, width = left + room * stretch.start / length, room * (stretch.end - stretch.start) / length
+            _stretch(sheet, stretch, x, y, width, numbered=numbered)
         for event in lane.marks:
             _mark(sheet, event.name, left + room * event.seconds / length, y, height=_LANE)
     foot = top + _ROW * len(run.lanes) + 4
@@ -122,15 +124,14 @@ def _stretches(run: Timeline, kind: str) -> list[Stretch]:
     return [each for lane in run.lanes.values() for each in lane.stretches if each.kind == kind]
 
 
-def _stretch(sheet: Sheet, stretch: Stretch, x: float, y: float, width: float) -> None:
+def _stretch(sheet: Sheet, stretch: Stretch, x: float, y: float, width: float, *, numbered: bool) -> None:
     gap = 1.0 if stretch.kind in ("training", "lost") and width > 4 else 0.0
     if stretch.kind == "saving" and stretch.aside:
         sheet.swatch("saving", x, y + _LANE - _ASIDE, max(width, 1.5), _ASIDE)
         return
     sheet.swatch(stretch.kind, x, y, max(width - gap, 0.8), _LANE)
-    label = "" if stretch.step is None or stretch.kind == "saving" else str(stretch.step)
-    if label and stretch.kind == "training" and text_width(label, size=10) + 4 < width:
-        sheet.text(x + width / 2, y + 12, label, at="middle", size=10, ltr=True, ink=_INK)
+    if numbered and stretch.kind == "training" and width > _NUMBERED / 2:
+        sheet.text(x + width / 2, y + 12, str(stretch.step), at="middle", size=10, ltr=True, ink=_INK)
 
 
 def _mark_entry(name: str, words: Words) -> Entry:
