@@ -1,5 +1,6 @@
 """The figures of the lessons. Each function returns a `Figure`: give it a language, and it draws itself."""
 
+from lessons.figures.activations import against_sequence, kept_in_backward, layer_by_sequence
 from lessons.figures.arrangements import (
     data_parallel_step,
     gathers_in_a_step,
@@ -16,10 +17,13 @@ from lessons.figures.products import regions, split_products
 
 __all__ = [
     "Figure",
+    "against_sequence",
     "bytes_per_parameter",
     "data_parallel_step",
     "gathers_in_a_step",
     "gradients_in_backward",
+    "kept_in_backward",
+    "layer_by_sequence",
     "losses",
     "measured_peak",
     "measured_states",
