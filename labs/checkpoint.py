@@ -13,7 +13,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -40,7 +40,7 @@ from labs.strategies.zero_1 import Zero1
 from labs.strategies.zero_2 import Zero2
 from labs.strategies.zero_3 import Zero3
 from labs.telemetry.categories import Bytes
-from labs.telemetry.events import Follower, event, tell
+from labs.telemetry.events import Event, Follower, event, tell
 from labs.telemetry.rows import Reader, Told
 from labs.telemetry.rows import read as read_rows
 from translations import CourseError
@@ -275,8 +275,7 @@ def conduct(
         files = {each.name: each.stat().st_size for each in sorted((folder / f"step-{step}").iterdir())}
         loaded = one(loads, options.load_ranks, "load")
         rows = read_rows(Path(place, "save"))
-        followers = [Follower(Path(place, name), ranks=MAX_RANKS) for name in ("save", "load")]
-        events = [each for follower in followers for each in follower.new(origin=origin)]
+        events = [each for name in ("save", "load") for each in happened(Path(place, name), origin=origin)]
     alone = run(script, ranks=1, arguments=["--reference", str(ranks), *options.arguments()], timeout=timeout)
     losses = cast("dict[str, Any]", alone.ranks[0].value)["losses"]
 
@@ -305,6 +304,12 @@ def conduct(
     }
     data["events"] = [each.as_dict() for each in events]
     return LabRun(data=data, rows=rows)
+
+
+def happened(folder: Path, *, origin: float) -> list[Event]:
+    """All events of a run; seconds since `origin`."""
+    with closing(Follower(folder, ranks=MAX_RANKS)) as follower:
+        return follower.new(origin=origin)
 
 
 def reference(options: ZeroOptions, *, ranks: int) -> list[float]:

@@ -19,7 +19,7 @@ import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -94,6 +94,11 @@ class Machine:
         self.agent.stdin.write(b"\n")
         self.agent.stdin.close()
 
+    def end(self) -> None:
+        """At once; its ranks go with it, or are ended by their ids."""
+        with self.agent:
+            self.agent.kill()
+
     def has(self, pid: int) -> bool:
         """Whether a process belongs to it."""
         with contextlib.suppress(psutil.Error):
@@ -124,12 +129,12 @@ class Machines:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for machine in (*self.joined, self.ready):
+            machine.end()
         until = time.monotonic() + 10
         while (left := processes.marked(self.owner)) and time.monotonic() < until:
             for pid in left:
                 processes.end(pid)
-            for machine in (*self.joined, self.ready):
-                machine.agent.poll()
             time.sleep(0.02)
 
     def another(self) -> Machine:
@@ -173,26 +178,26 @@ class Machines:
     def lose(self) -> None:
         """The machine with the highest rank is gone, with its agent and all its ranks."""
         _, lost = max(self.alive.values(), key=lambda each: each[0])
+        self.joined.remove(lost)
         lost.agent.kill()
         for rank in sorted(rank for rank, machine in self.alive.values() if machine is lost):
             self.kill(rank)
-        lost.agent.wait(10)
-        self.joined.remove(lost)
+        lost.end()
 
-    def note(self, event: Event) -> None:
-        """A rank is there, or has come to its end."""
-        if event.name == "started" and event.rank is not None:
-            pid = event.values["pid"]
-            for machine in (each for each in self.joined if each.has(pid)):
-                self.alive[pid] = event.rank, machine
-        elif event.name == "finished":
-            self.alive = {pid: each for pid, each in self.alive.items() if each[0] != event.rank}
+    def started(self, event: Event) -> None:
+        """A rank says that it is there."""
+        pid = event.values["pid"]
+        for machine in (each for each in self.joined if each.has(pid)):
+            self.alive[pid] = event.rank or 0, machine
 
-    def gone(self) -> bool:
-        """Whether a rank is no more that nobody here killed: torchrun has ended it, to start all of them again."""
-        left = {pid: each for pid, each in self.alive.items() if processes.there(pid)}
-        some, self.alive = len(left) < len(self.alive), left
-        return some
+    def gone(self) -> set[int]:
+        """The ranks that are no more and that nobody here killed: they came to their end, or torchrun ended them to
+        start all of them again.
+        """
+        gone = {pid: rank for pid, (rank, _) in self.alive.items() if not processes.there(pid)}
+        for pid in gone:
+            del self.alive[pid]
+        return {*gone.values()}
 
     def ended(self) -> bool:
         """Whether all machines have come to the end. Raises CourseError where one gave up."""
@@ -237,31 +242,38 @@ def conduct(
 
 def played(options: ElasticOptions, machines: Machines, *, ranks: int, origin: float, timeout: float) -> list[Event]:
     """Let happen what is to happen, each in its step, and see the run to its end; all events in the order of time."""
-    follower, events = Follower(machines.folder, ranks=ranks), list[Event]()
+    events = list[Event]()
     actions = (partial(machines.kill, ranks - 1), machines.lose, machines.join)
     to_come: deque[tuple[int, Callable[[], None], int]]
     to_come = deque(zip(options.happens, actions, (ranks, ranks, ranks // NODES), strict=True))
-    restarting = True
+    restarting, finished = True, set[int | None]()
     for _ in range(NODES):
         machines.join()
-    ended = False
-    while not ended:
-        ended = machines.ended()
-        if time.monotonic() - origin > timeout:
-            raise CourseError("labs.elastic-too-long", seconds=round(timeout), detail=machines.joined[0].last_words())
-        for each in follower.new(origin=origin):
-            events.append(each)
-            machines.note(each)
-            restarting = restarting and each.name != "started"
-            if each.name == "step" and to_come:
-                step, happen, on = to_come[0]
-                if each.values["step"] >= step and len(machines.alive) == on and not restarting:
-                    to_come.popleft()
-                    happen()
-        if machines.gone() and not restarting:
-            restarting = True
-            tell(machines.folder, "restarting", ranks=len(machines.joined) * machines.each)
-        time.sleep(0.01)
+    with closing(Follower(machines.folder, ranks=ranks)) as follower:
+        ended = False
+        while not ended:
+            ended = machines.ended()
+            if time.monotonic() - origin > timeout:
+                raise CourseError(
+                    "labs.elastic-too-long", seconds=round(timeout), detail=machines.joined[0].last_words()
+                )
+            gone = machines.gone()  # before their last words are read
+            for each in follower.new(origin=origin):
+                events.append(each)
+                if each.name == "started":
+                    machines.started(each)
+                    restarting = False
+                elif each.name == "finished":
+                    finished.add(each.rank)
+                elif each.name == "step" and to_come:
+                    step, happen, on = to_come[0]
+                    if each.values["step"] >= step and len(machines.alive) == on and not restarting:
+                        to_come.popleft()
+                        happen()
+            if gone - finished and not restarting:
+                restarting = True
+                tell(machines.folder, "restarting", ranks=len(machines.joined) * machines.each)
+            time.sleep(0.01)
     return events
 
 
