@@ -29,6 +29,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.profiler import record_function
 
 MODES = ("none", "full", "selective", "every")
+Kind = tuple[torch.dtype, torch.Size, torch.device]
 
 
 class RecomputedOtherwise(RuntimeError):
@@ -47,7 +48,7 @@ class Call:
         self.versions = [version(each) for each in arguments]
         self.device = next((each.device for each in arguments if isinstance(each, Tensor)), torch.device("cpu"))
         self.random = random_states(self.device)
-        self.saved: list[str] = []
+        self.saved: list[Kind] = []
         self.again: dict[int, Tensor] = {}
 
     def pack(self, tensor: Tensor) -> int:
@@ -84,17 +85,17 @@ class Call:
             except Enough:
                 pass
         if len(again) < len(self.saved):
-            self.compare(len(again), "nothing")
+            self.compare(len(again), None)
         self.again = dict(enumerate(again))
 
-    def compare(self, number: int, found: str) -> None:
+    def compare(self, number: int, found: Kind | None) -> None:
         """Raises RecomputedOtherwise where this saved tensor is of another dtype or shape than the first time."""
         if found != self.saved[number]:
             raise RecomputedOtherwise(
-                f"{self.where}: forward saved {self.saved[number]} as number {number + 1} of {len(self.saved)}; running"
-                f" it again saved {found}. Both runs must take the same way. Look for what differs between them: random"
-                " numbers of a generator of your own (a router's choice), a counter or another state that forward"
-                " changes, a precision that holds for forward only (autocast)."
+                f"{self.where}: forward saved {written(self.saved[number])} as number {number + 1} of"
+                f" {len(self.saved)}; running it again saved {written(found)}. Both runs must take the same way. Look"
+                " for what differs between them: random numbers of a generator of your own (a router's choice), a"
+                " counter or another state that forward changes, a precision that holds for forward only (autocast)."
             )
 
     @property
@@ -145,8 +146,15 @@ def replace(module: Any, attribute: str, name: str) -> None:
 # --- the same input
 
 
-def kind(tensor: Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)} on {tensor.device}"
+def kind(tensor: Tensor) -> Kind:
+    return tensor.dtype, tensor.shape, tensor.device
+
+
+def written(kind: Kind | None) -> str:
+    if kind is None:
+        return "nothing"
+    dtype, shape, device = kind
+    return f"{str(dtype).removeprefix('torch.')} {tuple(shape)} on {device}"
 
 
 def version(value: Any) -> int:
