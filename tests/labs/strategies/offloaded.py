@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,12 @@ from labs.data import global_batch, micro_batches
 from labs.planner.offload import predict_offload
 from labs.planner.zero import pieces_of, predict
 from labs.runner import rank as this
+from labs.strategies.checkpoint import Checkpoints
 from labs.strategies.offload import FileRoom, HostRoom, offload
+from labs.strategies.overlap import OverlappedZero1, OverlappedZero3
+from labs.strategies.parts import names_of, parts_of, places_of, shapes_in
+from labs.strategies.pipeline import PipelineParallel
+from labs.strategies.schedules import schedule
 from labs.strategies.units import Recipe, whole_parameters
 from labs.telemetry import Tracker
 from tests.labs.strategies.cases import BATCH, DTYPES, SIZES, STAGES, Twin, model_of
@@ -102,8 +109,77 @@ def run(case: dict[str, Any], group: dist.ProcessGroup, folder: Path) -> dict[st
     }
 
 
+def composed(group: dist.ProcessGroup, folder: Path) -> dict[str, bool]:
+    """Whether offloading changes nothing under what else has units: overlap, a pipeline, and checkpoints that are saved
+    from a file and loaded into one, or into memory.
+    """
+    rank, ranks = dist.get_rank(group), dist.get_world_size(group)
+    make, case = partial(FileRoom, folder=folder), {"precision": "fp32"}
+    whole = [global_batch(step, size=BATCH, sequence=SIZES.sequence) for step in range(4)]
+    parts_of_batch = [micro_batches(batch, rank=rank, ranks=ranks) for batch in whole]
+
+    def built(kind: Any, *, away: bool) -> Any:
+        model = model_of(case)
+        strategy = kind(model, model.pieces, group=group, recipe=Recipe())
+        if away:
+            offload(strategy, make, block=208)
+        return strategy
+
+    def piped(*, away: bool) -> Any:
+        model = model_of(case)
+        strategy = PipelineParallel(
+            model.pieces,
+            orders=schedule("1f1b", ranks=ranks, micro_batches=4),
+            hidden=SIZES.hidden,
+            loss=lambda logits, targets: model.loss(logits.flatten(0, 1), targets.flatten()),
+            group=group,
+            recipe=Recipe(),
+        )
+        if away:
+            offload(strategy, make, block=208)
+        return strategy
+
+    def trained(strategy: Any, steps: Sequence[Any]) -> list[torch.Tensor]:
+        for mine in steps:
+            strategy.train_step(mine)
+        with whole_parameters(strategy.units):
+            return [p.detach().clone() for p in strategy.model.parameters()]
+
+    def same(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
+        return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+    found = {}
+    for kind in (OverlappedZero1, OverlappedZero3):
+        ours, plain = (trained(built(kind, away=away), parts_of_batch) for away in (True, False))
+        found[kind.__name__] = same(ours, plain)
+    steps = [micro_batches(batch, rank=0, ranks=1, accumulate=4) for batch in whole]
+    found["pipeline"] = same(*(trained(piped(away=away), steps) for away in (True, False)))
+
+    def parts_in(strategy: Any) -> Any:
+        return parts_of(strategy.units, places_of(shapes_in(strategy.units), names_of(strategy.model)))
+
+    saved = built(STAGES[1], away=True)
+    checkpoints = Checkpoints(folder / "saved")
+    trained(saved, parts_of_batch[:2])
+    checkpoints.save(parts_in(saved), {}, step=2)
+    checkpoints.wait()
+    end = trained(saved, parts_of_batch[2:])
+    for away in (True, False):
+        loaded = built(STAGES[1], away=away)
+        checkpoints.load(parts_in(loaded))
+        found[f"checkpoint, offloaded {away}"] = same(end, trained(loaded, parts_of_batch[2:]))
+    dist.barrier()
+    if rank == 0:
+        shutil.rmtree(folder / "saved")
+    dist.barrier()
+    return found
+
+
 if __name__ == "__main__":
     with this.group() as world, tempfile.TemporaryDirectory() as place:
+        places: list[Any] = [place]
+        dist.broadcast_object_list(places)
         found = [run(case, world, Path(place)) for case in json.loads(sys.argv[1])]
+        together = composed(world, Path(places[0])) if world.size() == 2 else {}
         left = [str(path) for path in Path(place).iterdir()]
-        this.report({"cases": found, "left": left})
+        this.report({"cases": found, "composed": together, "left": left})

@@ -40,6 +40,7 @@ def test_offloaded_is_bitwise_the_same(ranks: int, cases: list[dict[str, Any]]) 
     outcome = run(SCRIPT, ranks=ranks, arguments=[json.dumps(cases)], timeout=120)
     for rank in outcome.ranks:
         assert rank.value["left"] == []
+        assert all(rank.value["composed"].values()), rank.value["composed"]
         for result in rank.value["cases"]:
             case, predicted = result["case"], result["predicted"]
             assert result["same"], case
@@ -81,7 +82,7 @@ def offloaded(alone: Alone, make: Any, block: int) -> list[Offloaded]:
 @pytest.mark.serial
 @pytest.mark.skipif(resident().mapped is None, reason="this system does not tell mapped memory apart")
 def test_only_a_block_of_the_file_is_in_memory(tmp_path: Path) -> None:
-    elements, block = 8_000_000, 65536
+    elements, block = 3_000_000, 65536
     alone, highest = Alone(elements), 0
     [own] = offloaded(alone, lambda n, dtype: FileRoom(n, dtype, folder=tmp_path), block)
     own.update(alone.gradients)  # the code itself is read from a mapped file, too
