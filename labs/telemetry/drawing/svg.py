@@ -45,7 +45,7 @@ class Svg:
 
     def beside(self, table: str, *, summary: str) -> Svg:
         """The figure with its numbers as an HTML table under it, folded up."""
-        folded = f'<details dir="{self.direction}"><summary>{escape(summary)}</summary>{table}</details>'
+        folded = f'<details dir="{self.direction}" style="margin:0 16px"><summary>{escape(summary)}</summary>{table}</details>'
         return replace(self, aside=folded)
 
     @property

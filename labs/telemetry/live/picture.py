@@ -11,7 +11,7 @@ from labs.telemetry.drawing.lanes import lanes_over_time, run_message
 from labs.telemetry.drawing.legend import Words
 from labs.telemetry.drawing.slots import slots_over_time
 from labs.telemetry.drawing.svg import Svg
-from labs.telemetry.drawing.traffic import traffic_of_step, traffic_so_far
+from labs.telemetry.drawing.traffic import axis_name, traffic_of_step, traffic_so_far
 from labs.telemetry.events import Event
 from labs.telemetry.lanes import timeline
 from labs.telemetry.live.base import HERE, TOLD_EVERY, Live
@@ -142,7 +142,14 @@ class TrafficByAxis:
         return traffic_so_far(self._moved, language=self.words.language)
 
     def status(self, now: float) -> str:
-        return traffic_so_far(self._moved, language=self.words.language).alt
+        totals = {
+            rank: sum(own.get(rank, 0) for own in self._moved.values()) for own in self._moved.values() for rank in own
+        }
+        if not any(totals.values()):
+            return ""
+        rank = max(totals, key=lambda each: totals[each])
+        axis = axis_name(max(self._moved, key=lambda each: self._moved[each].get(rank, 0)), self.words)
+        return self.words("axis-now", rank=rank, size=self.words.bytes(totals[rank]), axis=axis)
 
     def finished(self, data: Mapping[str, Any] | None) -> Svg:
         if data is None:
