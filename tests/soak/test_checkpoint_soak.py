@@ -93,9 +93,10 @@ def test_failures_and_resumes_one_after_the_other() -> None:
 
 def test_whoever_leads_an_elastic_run_may_be_killed() -> None:
     for number in range(5):
-        command = [sys.executable, "-m", "shardwise", "lab", "run", "elastic", "--ranks", "2", "--json"]
+        command = [Path(sys.executable).with_name("shardwise"), "lab", "run", "elastic", "--ranks", "2", "--json"]
         lead = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         time.sleep(4 + 2 * number)
+        assert lead.poll() is None
         begun = [each.pid for each in psutil.Process(lead.pid).children(recursive=True)]
         lead.kill()
         lead.wait()
