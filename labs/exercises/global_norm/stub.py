@@ -10,10 +10,10 @@ from labs.exercises.places import Held, Place
 def global_norm(held: Sequence[Held], place: Place) -> Tensor:
     """sqrt(sum of g^2) over the whole model, every parameter once: the same number on every rank.
 
-    - held: what this rank holds of the gradient. Each has
-        gradient  a tensor, already the mean over data ranks
-        split     True: this rank's part; each tensor rank has another. False: every tensor rank has the same whole
-        copy      True: of a weight that another stage has as well, with the same gradient
+    - held: what this rank holds of the gradient, a list
+    - each.gradient: a tensor, already the mean over data ranks
+    - each.split: True for this rank's part, of which each tensor rank has another; False for what they all have whole
+    - each.copy: True for a weight that another stage has as well, with the same gradient
     - place.number: this rank's number on each axis, place.number["tensor"] and so on
     - place.group: its group along each axis, "data", "pipeline" and "tensor"
 
