@@ -29,7 +29,7 @@ def main() -> None:
     end_with_parent()
     arguments = run.parse_args(None)  # type: ignore[no-untyped-call]
     config, _, _ = run.config_from_args(arguments)
-    forkserver.set_forkserver_preload([*MODULES, __name__])
+    forkserver.set_forkserver_preload(["labs.runner.mortal", *MODULES, __name__])
     forkserver.ensure_running()
     sys.stdin.readline()
     launch = elastic_launch(config=replace(config, start_method="forkserver"), entrypoint=rank)

@@ -11,6 +11,7 @@ from lessons.figures.arrangements import (
     who_holds_what,
 )
 from lessons.figures.base import Figure
+from lessons.figures.checkpoints import cuts, lost
 from lessons.figures.measurements import bytes_per_parameter, losses, measured_peak, measured_states
 from lessons.figures.pipelines import messages, schedule, stages
 from lessons.figures.products import regions, split_products
@@ -19,12 +20,14 @@ __all__ = [
     "Figure",
     "against_sequence",
     "bytes_per_parameter",
+    "cuts",
     "data_parallel_step",
     "gathers_in_a_step",
     "gradients_in_backward",
     "kept_in_backward",
     "layer_by_sequence",
     "losses",
+    "lost",
     "measured_peak",
     "measured_states",
     "messages",

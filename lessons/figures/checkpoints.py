@@ -1,0 +1,130 @@
+"""Figures of checkpoints: who writes and reads what of a parameter, and what saving too often or too rarely costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+
+from labs.planner.goodput import lost_share, young
+from labs.telemetry.drawing import Svg
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, Words, heading, heading_height
+from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.palette import FORMULA_DASH
+from labs.telemetry.drawing.svg import Sheet
+from lessons.figures.activations import nice
+from lessons.figures.base import Figure, Said
+from translations import Language
+from translations.formats import duration, percent
+
+POINTS = 48
+SPAN = 8.0
+"""The curves reach from the best interval divided by this to the best interval times this."""
+
+
+def cuts(sizes: Mapping[str, int], *, saved: int, loaded: int) -> Figure:
+    """A flat buffer with the parameters in it, and where `saved` and `loaded` ranks cut it, padding included."""
+
+    def draw(language: Language) -> Svg:
+        said, words = Said(language), Words.of(language)
+        title = said("cuts-title", saved=saved, loaded=loaded)
+        top, left, right, tall = heading_height(title, width=WIDTH) + 40, MARGIN + 66, WIDTH - MARGIN, 34.0
+        sheet = Sheet(width=WIDTH, height=top + 3 * tall + 62, language=language)
+        heading(sheet, title)
+        total = sum(sizes.values())
+        longest = max(-(-total // ranks) * ranks for ranks in (saved, loaded))
+
+        def x(element: float) -> float:
+            return left + (right - left) * element / longest
+
+        middle = top + tall + 26
+        begin = 0
+        for place, (name, size) in enumerate(sizes.items()):
+            sheet.shade(x(begin), middle, x(begin + size) - x(begin), tall, strength=0.05 if place % 2 else 0.14)
+            sheet.outline(x(begin), middle, x(begin + size) - x(begin), tall)
+            sheet.text((x(begin) + x(begin + size)) / 2, middle + 22, name, at="middle", size=LABEL_SIZE, ltr=True)
+            begin += size
+        for ranks, y in ((saved, top), (loaded, middle + tall + 26)):
+            width = -(-total // ranks)
+            for rank in range(ranks):
+                edge = x(min((rank + 1) * width, total))
+                sheet.swatch("optimizer_states", x(rank * width) + 1, y, max(0, edge - x(rank * width) - 2), tall - 12)
+                if x((rank + 1) * width) - edge > 2:
+                    sheet.outline(edge, y, x((rank + 1) * width) - edge - 1, tall - 12, opacity=0.5)
+                at = (x(rank * width) + x((rank + 1) * width)) / 2
+                label = y - 8 if y < middle else y + tall + 4
+                sheet.text(at, label, words("rank", rank=rank), at="middle", size=SMALL_SIZE)
+            for rank in range(1, ranks):
+                at = x(rank * width)
+                ends = (y, middle + 7) if y < middle else (middle + tall - 7, y + tall - 12)
+                sheet.line(at, *ends[:1], at, *ends[1:], dash="3 3")
+        rows = ((top, "cuts-writes"), (middle, "cuts-buffer"), (middle + tall + 26, "cuts-reads"))
+        for y, told in rows:
+            sheet.text(left - 12, y + 15, said(told), at="right", size=SMALL_SIZE, quiet=True)
+        padded = [-(-total // ranks) * ranks - total for ranks in (saved, loaded)]
+        return sheet.svg(
+            alt=said("cuts-alt", names=words.listed(list(sizes)), saved=saved, loaded=loaded, padded=sum(padded))
+        )
+
+    return draw
+
+
+def lost(*, cost: float, mtbf: float) -> Figure:
+    """The share of the time that is lost against the interval between two saves: to saving, to failures, together."""
+
+    def draw(language: Language) -> Svg:
+        said = Said(language)
+        best = young(cost=cost, mtbf=mtbf)
+        least = lost_share(interval=best, cost=cost, mtbf=mtbf)
+        told = {
+            "interval": duration(60 * round(best / 60) if best > 600 else best, language),
+            "share": percent(least, language, digits=2),
+        }
+        title = said("lost-title", **told)
+        tall, top = 220.0, heading_height(title, width=WIDTH) + 16
+        left, right = MARGIN + 58, WIDTH - 176
+        sheet = Sheet(width=WIDTH, height=top + tall + 48, language=language)
+        heading(sheet, title)
+        intervals = [best / SPAN * SPAN ** (2 * point / POINTS) for point in range(POINTS + 1)]
+        curves = {
+            "lost-both": [lost_share(interval=each, cost=cost, mtbf=mtbf) for each in intervals],
+            "lost-saving": [cost / each for each in intervals],
+            "lost-failures": [each / 2 / mtbf for each in intervals],
+        }
+        step = nice((SPAN + 1 / SPAN) / 2 * least / 4)
+        highest = step * math.ceil((SPAN + 1 / SPAN) / 2 * least / step)
+
+        def x(interval: float) -> float:
+            return left + (right - left) * math.log(interval / intervals[0]) / math.log(intervals[-1] / intervals[0])
+
+        def y(share: float) -> float:
+            return top + tall * (1 - share / highest)
+
+        for tick in range(round(highest / step) + 1):
+            share = step * tick
+            sheet.line(left, y(share), right, y(share), opacity=0.18)
+            label = percent(share, language, digits=2)
+            sheet.text(left - 8, y(share) + 4, label, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+        for interval in _round(intervals[0], intervals[-1]):
+            sheet.line(x(interval), top + tall, x(interval), top + tall + 4, opacity=0.5)
+            label = duration(interval, language)
+            sheet.text(x(interval), top + tall + 18, label, at="middle", size=SMALL_SIZE, quiet=True)
+        sheet.text((left + right) / 2, top + tall + 38, said("lost-axis"), at="middle", size=SMALL_SIZE, quiet=True)
+        for name, curve in curves.items():
+            dash = "" if name == "lost-both" else FORMULA_DASH
+            points = [(x(interval), y(share)) for interval, share in zip(intervals, curve, strict=True)]
+            for (x1, y1), (x2, y2) in pairwise(points):
+                sheet.line(x1, y1, x2, y2, width=1.6 if dash else 2.2, dash=dash)
+        sheet.dot(x(best), y(least), radius=5)
+        for name in ("lost-failures", "lost-saving"):
+            sheet.text(right + 10, y(curves[name][-1]) + 4, said(name), at="left", size=LABEL_SIZE)
+        sheet.text(x(best), y(least) - 12, said("lost-both"), at="middle", size=LABEL_SIZE, weight=600)
+        return sheet.svg(alt=f"{title}. {said('lost-alt', **told)}")
+
+    return draw
+
+
+def _round(low: float, high: float) -> list[float]:
+    """Times that people say, between the two."""
+    said = [1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400]
+    return [float(each) for each in said if low * 1.05 <= each <= high / 1.05]
