@@ -139,7 +139,8 @@ class ColumnParallelLinear(nn.Module):
         size = linear.out_features
         if not filled:
             divides(size // sections, "output features", group=group)
-        columns = Shard(dim=0, size=size, sections=sections)  # torch keeps A transposed: its columns are rows here
+        # torch keeps A transposed: its columns are rows here
+        columns = Shard(dim=0, size=size, sections=sections)
         self.group = group
         self.weight = cut(linear.weight, columns, group=group)
         self.bias = None if linear.bias is None else cut(linear.bias, columns, group=group)
