@@ -23,6 +23,11 @@ def checkpoint_bytes(*, parameters: int, precision: str = "bf16", tensors: int =
     return (cost.parameter + cost.optimizer_states) * parameters + STEP_COUNTER * tensors + RANDOM_STATE * generators
 
 
+def lost_steps(*, done: int, interval: int) -> int:
+    """Steps that are done again where a run fails after `done` of them and saves after every `interval`."""
+    return done % interval
+
+
 def cluster_mtbf(*, device_mtbf: float, devices: int) -> float:
     """Any of the devices ends the run, so failures come as many times as often."""
     return positive(device_mtbf, "device_mtbf") / positive(devices, "devices")
