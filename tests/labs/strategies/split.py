@@ -26,7 +26,7 @@ from labs.strategies.units import Recipe
 from labs.telemetry import Tracker
 
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64}
-BATCH, SEQUENCE = 4, 8
+BATCH, SEQUENCE, STEPS = 4, 8, 3
 
 
 def model_of(case: dict[str, Any]) -> GPT:
@@ -87,7 +87,7 @@ def run(case: dict[str, Any], group: dist.ProcessGroup) -> dict[str, Any]:
         strategy = TensorParallel(model, group=group, recipe=recipe, sequence=sequence)
         kept: list[int] = []
         model.register_forward_hook(lambda *_: kept.append(tracker.now.activations))
-        for step in range(5):
+        for step in range(STEPS):
             tracker.reset_collectives()
             mine = micro_batches(batch_of(case, step), rank=0, ranks=1, accumulate=accumulate)
             result["losses"].append(strategy.train_step(mine).item())
@@ -198,7 +198,7 @@ def torchs_own(case: dict[str, Any], group: dist.ProcessGroup) -> dict[str, Any]
     parallelize_module(theirs, init_device_mesh("cpu", (ranks,), mesh_dim_names=("tensor",)), plan)
     adam = torch.optim.Adam(theirs.parameters(), lr=recipe.lr, eps=recipe.eps)
     worst = 0.0
-    for step in range(5):
+    for step in range(STEPS):
         batch = batch_of(case, step)
         adam.zero_grad()
         with loss_parallel():
