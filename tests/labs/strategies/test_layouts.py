@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import labs
@@ -29,7 +29,7 @@ BOUND = {"fp64": 1e-10, "fp32": 2e-6}
 BF16_LOSS, BF16_PARAMETER = 0.02, 0.01
 
 layouts = st.builds(
-    Layout, **{axis: st.integers(min_value=1, max_value=4) for axis in ("dp", "pp", "tp", "cp", "chunks")}
+    Layout, **{axis: st.integers(min_value=1, max_value=3) for axis in ("dp", "pp", "tp", "cp", "chunks")}
 )
 axes = st.lists(st.sampled_from(AXES), unique=True)
 
@@ -37,6 +37,7 @@ axes = st.lists(st.sampled_from(AXES), unique=True)
 # --- pure functions
 
 
+@settings(deadline=None)
 @given(layout=layouts, data=st.data())
 def test_coordinates_and_ranks_are_each_others_inverse(layout: Layout, data: st.DataObject) -> None:
     rank = data.draw(st.integers(min_value=0, max_value=layout.ranks() - 1))
@@ -45,6 +46,7 @@ def test_coordinates_and_ranks_are_each_others_inverse(layout: Layout, data: st.
     assert all(0 <= here[axis] < degree for axis, degree in layout.degrees().items())
 
 
+@settings(max_examples=50, deadline=None)
 @given(layout=layouts, chosen=axes)
 def test_the_groups_of_any_axes_share_out_the_ranks(layout: Layout, chosen: list[str]) -> None:
     groups = layout.groups(*chosen)
@@ -55,6 +57,7 @@ def test_the_groups_of_any_axes_share_out_the_ranks(layout: Layout, chosen: list
         assert all(layout.group(rank, *chosen) == group for rank in group)
 
 
+@settings(deadline=None)
 @given(layout=layouts, data=st.data())
 def test_axes_are_orthogonal(layout: Layout, data: st.DataObject) -> None:
     """A rank's group on one axis and its group on all others have nobody else in common."""
@@ -71,6 +74,7 @@ def test_tensor_ranks_are_neighbours_and_pipeline_stages_far_apart() -> None:
     assert layout.group(5, "data", "context") == [1, 3, 5, 7]
 
 
+@settings(deadline=None)
 @given(layout=layouts, layers=st.integers(min_value=16, max_value=40))
 def test_every_stage_is_on_one_pipeline_rank(layout: Layout, layers: int) -> None:
     column = layout.group(0, "pipeline")
@@ -79,6 +83,7 @@ def test_every_stage_is_on_one_pipeline_rank(layout: Layout, layers: int) -> Non
     assert sum(sum(training.stages(rank)) for rank in column) == layers
 
 
+@settings(deadline=None)
 @given(tp=st.sampled_from([1, 2, 4]), pp=st.integers(min_value=1, max_value=4), sequence=st.booleans())
 def test_the_parts_of_all_ranks_make_the_model(tp: int, pp: int, sequence: bool) -> None:
     """Matrices once, and what tensor ranks have whole once for each of them."""
@@ -182,14 +187,6 @@ def test_eight_ranks_equal_one_process() -> None:
         [
             {"layout": three, "precision": "fp64", "clip": 0.1, "sizes": {"tied": True}},
             {"layout": three | {"sequence": True, "zero": 1}, "precision": "fp32"},
-            {
-                "layout": three | {"sequence": True, "zero": 1, "chunks": 2},
-                "schedule": "interleaved",
-                "sizes": {"layers": 5, "tied": True},
-                "precision": "fp64",
-                "clip": 0.1,
-                "recompute": "full",
-            },
             {"layout": {"dp": 2, "pp": 2, "cp": 2}, "precision": "fp32", "schedule": "gpipe", "recompute": "selective"},
             {
                 "layout": {"dp": 2, "pp": 2, "cp": 2, "zero": 1},
@@ -248,12 +245,23 @@ def drawn(number: int, *, ranks: int, seed: int) -> list[dict[str, Any]]:
 
 def test_any_layout_of_four_ranks_equals_one_process() -> None:
     """One group of ranks stays up for all of them."""
-    named = [
-        {"layout": layout, "precision": precision}
-        for layout in ({"dp": 4}, {"dp": 2, "tp": 2}, {"pp": 2, "tp": 2}, {"tp": 2, "cp": 2, "zero": 1})
-        for precision in ("fp64", "fp32", "bf16")
+    named: list[dict[str, Any]] = [
+        {"layout": {"dp": 4}, "precision": "fp32"},
+        {"layout": {"dp": 2, "tp": 2}, "precision": "fp64"},
+        {"layout": {"dp": 2, "tp": 2, "zero": 1}, "precision": "fp32"},
+        {"layout": {"pp": 2, "tp": 2}, "precision": "fp64"},
+        {"layout": {"pp": 2, "tp": 2, "sequence": True}, "precision": "fp32"},
+        {"layout": {"tp": 2, "cp": 2, "zero": 1}, "precision": "bf16"},
+        {
+            "layout": {"pp": 2, "tp": 2, "sequence": True, "chunks": 2},
+            "schedule": "interleaved",
+            "sizes": {"layers": 5, "tied": True},
+            "precision": "fp64",
+            "clip": 0.1,
+            "recompute": "full",
+        },
     ]
-    compared([*named, *drawn(12, ranks=4, seed=3)], ranks=4)
+    compared([*named, *drawn(8, ranks=4, seed=3)], ranks=4)
 
 
 def test_the_lab_tells_coordinates_axes_and_schedule() -> None:
