@@ -23,13 +23,37 @@ from labs.telemetry.drawing import (
     timetable,
     traffic_bars,
 )
+from labs.telemetry.drawing.lanes import lanes_over_time
 from labs.telemetry.drawing.legend import Words
-from labs.telemetry.drawing.palette import LOOKS
+from labs.telemetry.drawing.palette import LOOKS, SLOTS, STRETCHES
 from labs.telemetry.drawing.series import condensed, since, spans, ticks, window
+from labs.telemetry.drawing.slots import slots_over_time
 from labs.telemetry.drawing.svg import wrapped
+from labs.telemetry.drawing.traffic import traffic_of_step, traffic_so_far
+from labs.telemetry.events import Event
+from labs.telemetry.lanes import timeline
 from labs.telemetry.rows import Row
+from labs.telemetry.slots import Cell
 
 LANGUAGES = ("en", "nl", "ar")
+STEP = {
+    0: [
+        Cell(kind="F", micro_batch=0, chunk=0, start=5.0, end=6.0),
+        Cell(kind="W", micro_batch=0, chunk=1, start=7.0, end=8.0),
+    ],
+    1: [
+        Cell(kind="B", micro_batch=0, chunk=2, start=6.0, end=7.5),
+        Cell(kind="F", micro_batch=1, chunk=0, start=8.0, end=None),
+    ],
+}
+EVENTS = [
+    Event(seconds=at, name=name, rank=rank, values={"step": step, "kind": "loss-spike"})
+    for at, name, rank, step in (
+        (1.0, "started", 0, None), (1.5, "step", 0, 0), (1.6, "saving", 0, 0), (2.0, "trained", 0, 1),
+        (2.0, "step", 0, 1), (2.2, "saved", 0, 0), (2.5, "killed", 1, None), (2.6, "detected", None, None),
+        (2.7, "alarm", 0, 1), (3.0, "resumed", 0, 0), (3.1, "step", 0, 0),
+    )
+]  # fmt: skip
 
 
 def rows(*, factor: int = 1) -> tuple[Row, ...]:
@@ -69,6 +93,14 @@ def every_figure(language: str) -> dict[str, Svg]:
         "shards": rank_table(ranks=3, sharded=["optimizer_states"], language=language, title=title),
         "ring": ring(ranks=4, step=1, language=language, title=title),
         "gathered": ring(ranks=3, step=2, phase="all-gather", language=language, title=title),
+        "slots": slots_over_time(STEP, language=language, expected=0.1),
+        "slots under way": slots_over_time(STEP, language=language, now=9.0),
+        "slots of nobody": slots_over_time({0: [], 1: []}, language=language),
+        "lanes": lanes_over_time(timeline(EVENTS, ranks=2), language=language),
+        "lanes of nobody": lanes_over_time(timeline([], ranks=2), language=language),
+        "axes": traffic_of_step({rank: {"tensor": collectives, "own": {}} for rank in range(2)}, language=language),
+        "axes so far": traffic_so_far({"data": {0: 7, 1: 0}, "world": {0: 0}}, language=language),
+        "axes of nobody": traffic_so_far({}, language=language),
         "timetable": timetable(
             [("rank 0", [("forward", 0, 1), ("backward", 1, 3)])], language=language, title=title, alt=title
         ),
@@ -130,11 +162,10 @@ def test_the_title_is_the_message() -> None:
 
 
 def test_each_category_has_a_look_of_its_own() -> None:
-    assert (
-        len({look.colour for look in LOOKS.values()})
-        == len({look.pattern for look in LOOKS.values()})
-        == len(CATEGORIES)
-    )
+    assert tuple(LOOKS) == CATEGORIES
+    for looks in (LOOKS, SLOTS, STRETCHES):
+        assert len({look.colour for look in looks.values()}) == len(looks)
+        assert len({look.pattern for look in looks.values()}) == len(looks)
 
 
 def test_a_long_run_stays_small() -> None:

@@ -51,21 +51,22 @@ def test_the_ranks_start_until_a_phase_has_begun_and_numbers_come_now_and_then()
     assert told(ROW) is None
 
 
-@pytest.mark.parametrize("language", ["en", "ar"])
-def test_in_a_notebook_it_becomes_an_ordinary_output(language: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("view", "language"), [("memory", "en"), ("timetable", "ar")])
+def test_in_a_notebook_it_becomes_an_ordinary_output(view: str, language: str, tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
     code = f"""
 import sys, time
 sys.path.insert(0, {str(root)!r})
 from labs.telemetry import Bytes
-from labs.telemetry.live import MemoryPlot
-from labs.telemetry.rows import Row
-live = MemoryPlot(2, Bytes(parameters=4_000_000), {language!r})
+from labs.telemetry.live import live as make
+from labs.telemetry.rows import Row, Slot
+live = make({view!r}, ranks=2, formula=Bytes(parameters=4_000_000), language={language!r})
 live.show()
 started = time.process_time()
 for index in range(60):
     phase = ("forward", "backward", "optimizer")[index // 20]
     live.feed(index % 2, Row(seconds=index / 60, phase=phase, bytes=Bytes(parameters=4_000_000, activations=index)))
+    live.feed(index % 2, Slot(seconds=index / 60, name=f"F{{index}}", begins=True))
     time.sleep(0.01)
 figure = live.finish()
 print("seconds of work:", time.process_time() - started)
