@@ -197,7 +197,7 @@ class PipelineParallel:
         recipe: Recipe,
     ) -> None:
         if recipe.clip is not None:
-            raise ValueError("no rank of a pipeline has the whole gradient, whose norm clipping needs")
+            raise ValueError("a rank of a pipeline has the gradient of its own layers only: train without clip")
         self.orders, self.hidden, self.loss, self.group = orders, hidden, loss, group
         rank, ranks = dist.get_rank(group), dist.get_world_size(group)
         stages = stages_of(pieces, stages=ranks * chunks_of(orders))

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from labs.runner import run
+from labs.strategies.pipeline import PipelineParallel
 from labs.strategies.schedules import SCHEDULES
+from labs.strategies.units import Recipe
 
 SCRIPT = Path(__file__).parent / "pipeline_cases.py"
 BOUND = {"fp64": 1e-10, "fp32": 2e-6}
@@ -50,6 +52,11 @@ def test_equals_one_process(ranks: int) -> None:
             copies = [digest for result in reports for digest in result["shared"]]
             assert len(copies) == (1 if ranks == 1 else 2)
             assert len(set(copies)) == 1, "the copies of the shared weight are not the same, bit by bit"
+
+
+def test_clipping_is_refused() -> None:
+    with pytest.raises(ValueError, match="train without clip"):
+        PipelineParallel([], orders=[], hidden=1, loss=max, group=None, recipe=Recipe(clip=1.0))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
