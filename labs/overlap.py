@@ -22,7 +22,7 @@ from labs.data import micro_batches
 from labs.link import Link
 from labs.model import GPT
 from labs.options.overlap import OverlapOptions
-from labs.planner.overlap import communication_peak
+from labs.planner.overlap import buckets_of, communication_peak
 from labs.planner.zero import pieces_of, predict
 from labs.runner import rank as this
 from labs.strategies.overlap import OverlappedDataParallel, OverlappedZero1, OverlappedZero2, OverlappedZero3
@@ -38,7 +38,7 @@ def strategy_of(options: OverlapOptions) -> Callable[..., Strategy]:
     if options.blocking:
         return STRATEGIES[options.stage]
     overlapped: dict[int, Callable[..., Strategy]] = {
-        0: OverlappedDataParallel,
+        0: partial(OverlappedDataParallel, bucket=round(options.bucket * 1e6)),
         1: OverlappedZero1,
         2: partial(OverlappedZero2, buckets=options.buckets),
         3: partial(OverlappedZero3, ahead=options.ahead, buckets=options.buckets),
@@ -78,6 +78,11 @@ def train(options: OverlapOptions) -> dict[str, Any]:
     prediction = predict(
         pieces, stage=options.stage, ranks=ranks, precision=options.precision, micro_batches=options.accumulate
     )
+    collectives = {name: asdict(count) for name, count in prediction.collectives.items()}
+    if options.stage == 0 and not options.blocking:
+        least = round(options.bucket * 1e6)
+        reduced = buckets_of(pieces, ranks=ranks, precision=options.precision, bucket=least)
+        collectives = {"all_reduce": {"count": len(reduced), "bytes": 2 * sum(reduced)}}
     in_flight = communication_peak(
         pieces,
         stage=options.stage,
@@ -95,7 +100,7 @@ def train(options: OverlapOptions) -> dict[str, Any]:
         "predicted": {
             "states": asdict(prediction.states),
             "communication": prediction.communication if options.blocking else in_flight,
-            "collectives": {name: asdict(count) for name, count in prediction.collectives.items()},
+            "collectives": collectives,
         },
     }
 

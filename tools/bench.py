@@ -23,6 +23,7 @@ BESIDE = {
     "data": [
         ("stage 0", "stage 0", "DDP"),
         ("stage 0 overlapped", "stage 0, overlapped", "DDP"),
+        ("stage 0 overlapped, in one bucket", "stage 0, overlapped, in one bucket", "DDP"),
         ("ZeRO-1", "stage 1", "DDP"),
         ("ZeRO-1 overlapped", "stage 1, overlapped", "DDP"),
         ("ZeRO-1", "stage 1", "DDP + ZeroRedundancyOptimizer"),

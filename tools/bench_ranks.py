@@ -136,6 +136,7 @@ def data(world: World) -> dict[str, Step]:
         "stage 2": ours(Zero2),
         "stage 3": ours(Zero3),
         "stage 0, overlapped": ours(OverlappedDataParallel),
+        "stage 0, overlapped, in one bucket": ours(partial(OverlappedDataParallel, bucket=25 << 20)),
         "stage 1, overlapped": ours(OverlappedZero1),
         "stage 2, overlapped": ours(OverlappedZero2),
         "stage 3, overlapped": ours(OverlappedZero3),

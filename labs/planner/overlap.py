@@ -50,7 +50,21 @@ def hidden_share(computing: Sequence[float], reducing: Sequence[float]) -> float
     return 1.0 - exposed / sum(reducing)
 
 
-# --- the labs' own buffers in flight, to the byte
+# --- the labs' own buffers, to the byte
+
+
+def buckets_of(pieces: Sequence[Piece], *, ranks: int, precision: str = "fp32", bucket: int = 0) -> list[int]:
+    """Bytes of each all-reduce of overlapped data parallelism, in the order in which backward starts them: pieces that
+    follow each other until they have `bucket` bytes.
+    """
+    found, size = [], 0
+    trained = [-(-piece.trained // ranks) * ranks * PRECISIONS[precision].gradient for piece in pieces if piece.trained]
+    for index, own in reversed(list(enumerate(trained))):
+        size += own
+        if size >= bucket or not index:
+            found.append(size)
+            size = 0
+    return found
 
 
 def communication_peak(

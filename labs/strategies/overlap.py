@@ -55,18 +55,37 @@ class AsMade(InOrder):
 
 
 class OverlappedDataParallel(DataParallel):
-    """The all-reduce of a unit starts as soon as backward has made its gradients; the update waits for all of them."""
+    """The all-reduce of a bucket starts as soon as backward has made its gradients; the update waits for all of them.
+
+    A bucket is one unit, or as many that follow each other as have `bucket` bytes: fewer calls, each of which costs
+    some time of its own, but a later start.
+    """
 
     def __init__(
-        self, model: nn.Module, pieces: Sequence[nn.Module], *, group: dist.ProcessGroup, recipe: Recipe
+        self,
+        model: nn.Module,
+        pieces: Sequence[nn.Module],
+        *,
+        group: dist.ProcessGroup,
+        recipe: Recipe,
+        bucket: int = 0,
     ) -> None:
         super().__init__(model, pieces, group=group, recipe=recipe)
+        self.buckets: dict[Unit, Tensor] = {}
+        units: list[Unit] = []
+        for unit in reversed(self.trained):
+            units.insert(0, unit)
+            if unit is self.trained[0] or sum(each.gradients.nbytes for each in units) >= bucket:
+                self.buckets[unit] = in_one_buffer(units)
+                units = []
         self.in_order = AsMade(self.trained, self.start)
         self.in_flight: list[dist.Work] = []
 
     def start(self, unit: Unit) -> None:
-        work = dist.all_reduce(unit.gradients, op=dist.ReduceOp.AVG, group=unit.group, async_op=True)
-        self.in_flight.append(work)
+        """Backward comes to the first unit of a bucket last, and then all of the bucket is made."""
+        if unit in self.buckets:
+            bucket = self.buckets[unit]
+            self.in_flight.append(dist.all_reduce(bucket, op=dist.ReduceOp.AVG, group=self.group, async_op=True))
 
     def train_step(self, micro_batches: Sequence[MicroBatch]) -> Tensor:
         """One optimizer step on this rank's micro-batches; their mean loss."""
@@ -88,6 +107,18 @@ class OverlappedDataParallel(DataParallel):
             for unit in self.trained:
                 unit.update(unit.gradients)
         return torch.stack(losses).sum()
+
+
+def in_one_buffer(units: Sequence[Unit]) -> Tensor:
+    """The gradients of all these units, one after the other; each unit keeps its window."""
+    with record_function("gradients"):
+        flat = torch.cat([unit.gradients for unit in units])
+    rest = flat
+    for unit in units:
+        unit.gradients, rest = rest[: unit.padded], rest[unit.padded :]
+        for window, p in zip(unit.windows(unit.gradients), unit.parameters, strict=True):
+            p.grad = window
+    return flat
 
 
 class OverlappedZero1(Zero1):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from labs.planner.overlap import (
     backward_with_reduction,
+    buckets_of,
     communication_peak,
     hidden_share,
     ring_bytes,
@@ -60,6 +61,16 @@ def test_more_in_flight_never_holds_less(pieces: list[Piece], ranks: int, stage:
     assert peak(ahead, buckets) >= predict(pieces, stage=stage, ranks=ranks).communication
     whole = sum(-(-size // ranks) * ranks for piece in pieces for size in (piece.trained, piece.frozen))
     assert peak(ahead, buckets) <= 2 * 4 * whole
+
+
+@given(pieces=pieces_of, ranks=st.integers(1, 8), bucket=st.integers(0, 20_000))
+def test_buckets_move_all_gradients_once(pieces: list[Piece], ranks: int, bucket: int) -> None:
+    each = buckets_of(pieces, ranks=ranks)
+    assert len(each) == len(pieces)
+    assert 2 * sum(each) == predict(pieces, stage=0, ranks=ranks).traffic
+    together = buckets_of(pieces, ranks=ranks, bucket=bucket)
+    assert sum(together) == sum(each)
+    assert all(size >= bucket for size in together[:-1])
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from torch.profiler import record_function
 
 from labs.data import global_batch, micro_batches
 from labs.link import Link
-from labs.planner.overlap import communication_peak
+from labs.planner.overlap import buckets_of, communication_peak
 from labs.planner.zero import pieces_of
 from labs.runner import rank as this
 from labs.strategies.overlap import OverlappedDataParallel, OverlappedZero1, OverlappedZero2, OverlappedZero3
@@ -27,7 +27,7 @@ STEPS = 3
 def run(case: dict[str, Any], group: dist.ProcessGroup) -> dict[str, Any]:
     rank, ranks = dist.get_rank(group), dist.get_world_size(group)
     recipe = Recipe(master=DTYPES["fp64" if case["precision"] == "fp64" else "fp32"], clip=case.get("clip"))
-    bounds = {name: case[name] for name in ("ahead", "buckets") if name in case}
+    bounds = {name: case[name] for name in ("ahead", "buckets", "bucket") if name in case}
     twin, batches = Twin(case, recipe), []
     for step in range(STEPS):
         batch = global_batch(step, size=BATCH, sequence=SIZES.sequence)
@@ -66,9 +66,10 @@ def run(case: dict[str, Any], group: dist.ProcessGroup) -> dict[str, Any]:
         "parameters": max((a.double() - b.double()).abs().max().item() for a, b in beside),
         "collectives": [plain["collectives"], overlapped["collectives"]],
         "communication": overlapped["communication"],
-        "predicted": communication_peak(
-            overlapped["pieces"], stage=case["stage"], ranks=ranks, precision=precision, **bounds
-        ),
+        "predicted": 0
+        if case["stage"] == 0
+        else communication_peak(overlapped["pieces"], stage=case["stage"], ranks=ranks, precision=precision, **bounds),
+        "reduced": buckets_of(overlapped["pieces"], ranks=ranks, precision=precision, bucket=case.get("bucket", 0)),
     }
 
 

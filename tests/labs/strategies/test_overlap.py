@@ -16,6 +16,8 @@ CASES: dict[int, list[dict[str, Any]]] = {
     2: [
         *({"stage": stage, "precision": "fp64"} for stage in (0, 1, 2, 3)),
         *({"stage": stage, "precision": "bf16", "accumulate": 3} for stage in (0, 1, 2, 3)),
+        {"stage": 0, "precision": "fp64", "bucket": 140_000},
+        {"stage": 0, "precision": "fp32", "bucket": 10**9, "accumulate": 2, "tied": True},
         {"stage": 2, "precision": "fp32", "buckets": 1},
         {"stage": 3, "precision": "fp32", "ahead": 0, "buckets": 1},
     ],
@@ -38,5 +40,12 @@ def test_overlapped_is_bitwise_the_same(ranks: int) -> None:
             case = result["case"]
             assert result["same"], case
             assert result["parameters"] < BOUND[case["precision"]], result
-            assert result["collectives"][0] == result["collectives"][1], case
+            plain, overlapped = result["collectives"]
+            if case["stage"] == 0:
+                reduced = result["reduced"]
+                assert overlapped["all_reduce"] == {"count": len(reduced), "bytes": 2 * sum(reduced)}, case
+                assert overlapped["all_reduce"]["bytes"] == plain["all_reduce"]["bytes"], case
+                assert (len(reduced) < plain["all_reduce"]["count"]) == ("bucket" in case), case
+            else:
+                assert overlapped == plain, case
             assert result["communication"] == result["predicted"], case
