@@ -170,7 +170,7 @@ class Writer(FileSystemWriter):
         write(place / SUMS, "".join([each.read_text() for each in own] + [sum_of(place / METADATA)]))
         for each in own:
             each.unlink()
-        shutil.rmtree(self.folder / name, ignore_errors=True)  # not the latest: nobody was told of it
+        shutil.rmtree(self.folder / name, ignore_errors=True)  # not the latest: no marker has named it
         place.rename(self.folder / name)
         write(self.folder / LATEST, name + "\n")
         for step in [each for each in steps_in(self.folder) if each <= self.step][: -self.keep]:
@@ -248,11 +248,9 @@ class Checkpoints:
         self.wait()
         own = [part for part in parts if part.saves]
         values = {key(part): part.local for part in own} | {PROGRESS: progress}
-        writer = Writer(self.folder, step, keep=self.keep)
-        with record_function("offloaded"):
-            pending = async_save(
-                values, storage_writer=writer, planner=SavePlanner(own), process_group=self.group
-            )  # the values are copied now
+        writer, planner = Writer(self.folder, step, keep=self.keep), SavePlanner(own)
+        with record_function("offloaded"):  # the copies; when async_save returns, they are made
+            pending = async_save(values, storage_writer=writer, planner=planner, process_group=self.group)
         self.step, self.pending = step, cast("Future[Any]", pending)
         self.pending.add_done_callback(lambda done: None if done.exception() else then())
 
