@@ -45,7 +45,8 @@ class Svg:
 
     def beside(self, table: str, *, summary: str) -> Svg:
         """The figure with its numbers as an HTML table under it, folded up."""
-        folded = f'<details dir="{self.direction}" style="margin:0 16px"><summary>{escape(summary)}</summary>{table}</details>'
+        opening = f'<details dir="{self.direction}" style="margin:0 16px">'
+        folded = f"{opening}<summary>{escape(summary)}</summary>{table}</details>"
         return replace(self, aside=folded)
 
     @property
