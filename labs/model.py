@@ -84,7 +84,7 @@ def attend(q_BHSK: Tensor, k_BHSK: Tensor, v_BHSK: Tensor) -> Tensor:
 def attend_in_steps(q_BHSK: Tensor, k_BHSK: Tensor, v_BHSK: Tensor, *, dropout: Dropout) -> Tensor:
     """The same, each step by itself, as before there were fused kernels: S x S weights a head, kept for backward."""
     future_SS = torch.full([q_BHSK.size(-2)] * 2, -torch.inf, dtype=q_BHSK.dtype, device=q_BHSK.device).triu(1)
-    weights_BHSS = (q_BHSK @ k_BHSK.transpose(-2, -1) * q_BHSK.size(-1) ** -0.5 + future_SS).softmax(-1)
+    weights_BHSS: Tensor = (q_BHSK @ k_BHSK.transpose(-2, -1) * q_BHSK.size(-1) ** -0.5 + future_SS).softmax(-1)
     weights_BHSS = dropout(weights_BHSS)
     return weights_BHSS @ v_BHSK
 
