@@ -86,7 +86,8 @@ def attend_in_steps(q_BHSK: Tensor, k_BHSK: Tensor, v_BHSK: Tensor, *, dropout: 
     future_SS = torch.full([q_BHSK.size(-2)] * 2, -torch.inf, dtype=q_BHSK.dtype, device=q_BHSK.device).triu(1)
     weights_BHSS: Tensor = (q_BHSK @ k_BHSK.transpose(-2, -1) * q_BHSK.size(-1) ** -0.5 + future_SS).softmax(-1)
     weights_BHSS = dropout(weights_BHSS)
-    return weights_BHSS @ v_BHSK
+    y_BHSK: Tensor = weights_BHSS @ v_BHSK
+    return y_BHSK
 
 
 class Attention(nn.Module):
