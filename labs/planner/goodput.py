@@ -57,8 +57,8 @@ def lost_share(*, interval: float, cost: float, mtbf: float, restart: float = 0.
 
 
 def goodput(*, interval: float, cost: float, mtbf: float, restart: float = 0.0) -> float:
-    """The share of the time that is progress, with failures at any moment, in saves and restarts too (the complete model
-    of Daly 2006): interval / (mtbf e^(restart / mtbf) (e^((interval + cost) / mtbf) - 1)).
+    """The share of the time that is progress, with failures at any moment, in saves and restarts too (the complete
+    model of Daly 2006): interval / (mtbf e^(restart / mtbf) (e^((interval + cost) / mtbf) - 1)).
     """
     length = (positive(interval, "interval") + positive(cost, "cost")) / positive(mtbf, "mtbf")
     return interval / (mtbf * math.exp(restart / mtbf) * math.expm1(length))
