@@ -156,6 +156,7 @@ class Machines:
             **processes.with_path(os.environ),
             "OMP_NUM_THREADS": "1",
             "SHARDWISE_RUN": str(self.folder),
+            "TMPDIR": str(self.folder),  # what agents that are killed leave behind is gone with the run
             processes.OWNER: self.owner,
             # Ranks would meet in the agents' store under the number of restarts, which each agent counts for itself.
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
@@ -221,8 +222,7 @@ def conduct(
 
     origin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="shardwise-") as place:
-        folder = Path(place, "run")
-        folder.mkdir()
+        folder = Path(place)
         settings = replace(options, checkpoints=str(Path(options.checkpoints or Path(place, "checkpoints")).resolve()))
         watching = Reader(folder, ranks=ranks, on_row=on_row, origin=origin) if on_row else nullcontext()
         with watching, Machines(settings, ranks=ranks, folder=folder) as machines:
