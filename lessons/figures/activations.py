@@ -111,7 +111,7 @@ def against_sequence(measured: Mapping[str, Curve], formula: Mapping[str, Curve]
             return top + tall * (1 - bytes_ / highest)
 
         label = words.axis(highest)
-        step = nice(highest / 4)
+        step = nice(highest / 6)
         for value in (step * tick for tick in range(int(highest / step) + 1)):
             sheet.line(left, y(value), right, y(value), opacity=0.18)
             sheet.text(left - 8, y(value) + 4, label(value), at="right", size=SMALL_SIZE, quiet=True, ltr=True)

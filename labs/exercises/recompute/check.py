@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -65,6 +66,7 @@ def work(student: Student, case: Case, seed: int, group: dist.ProcessGroup | Non
     told: dict[str, Any] = {}
     tensors: dict[str, Tensor] = {}
     torch.manual_seed(seed)
+    gc.disable()  # what only the garbage collector would find counts as held
     with Tracker() as tracker:
         before = tracker.now.total
         y = recompute(block, x)
@@ -76,6 +78,9 @@ def work(student: Student, case: Case, seed: int, group: dist.ProcessGroup | Non
         tensors["y"] = y.detach().clone()
         if y.requires_grad and y.shape == grad.shape:
             y.backward(grad)  # type: ignore[no-untyped-call]
+        made = [p.grad.nbytes for p in (x, block.up, block.down) if p.grad is not None]
+        told["left"] = tracker.now.total - before - y.nbytes - sum(made)
+    gc.enable()
     told["calls"] = block.calls
     for name, parameter in (("x", x), ("up", block.up), ("down", block.down)):
         if parameter.grad is not None:
@@ -160,4 +165,6 @@ def gradients(result: Result, truth: dict[str, Tensor], second: dict[str, Tensor
 
 
 def remarks(case: Case, seed: int, results: Sequence[Result]) -> Iterator[Failure]:
-    return iter(())
+    left = int(results[0].get("left", default=0))
+    if left > SPARE:
+        yield Failure(group="ownership", id="left-over", values={"bytes": left})

@@ -28,7 +28,7 @@ def recompute(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         # Gap. Which rule does the missing line keep? After it, dropout drops the values that it dropped before.
 
         # Cut off from the graph of x, so that this run leaves nothing behind but what it saves.
-        with torch.enable_grad(), saved_tensors_hooks(lambda tensor: again.append(tensor.detach()), unpack):
+        with torch.enable_grad(), saved_tensors_hooks(lambda tensor: again.append(tensor.detach()), lambda none: none):
             function(x.detach().requires_grad_(x.requires_grad))
 
         # Gap. Which rule does the missing line keep? After it, whoever draws next sees no trace of the second run.

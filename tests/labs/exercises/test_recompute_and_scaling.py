@@ -34,7 +34,7 @@ WRONG = [
            "    with saved_tensors_hooks(pack, unpack):\n        y = function(x)\n"
            "    y.register_hook(grads.append)\n    return y"),
           ("    saved = 0\n", "    saved, grads = 0, []\n"),
-          ("lambda tensor: again.append(tensor.detach()), lambda _: None)",
+          ("lambda tensor: again.append(tensor.detach()), lambda none: none)",
            "lambda tensor: again.append(tensor.detach()) or tensor, lambda tensor: tensor)"),
           ("(x.requires_grad))\n", "(x.requires_grad)).backward(grads[0])\n"),
           at="gradients/twice", says="two graphs"),
@@ -92,3 +92,10 @@ def test_gradients_that_travel_for_one_decision_are_told_and_cost_nothing() -> N
     verdict = check("loss-scaling", code)
     assert verdict.passed, verdict.message
     assert "128 bytes" in verdict.message
+
+
+def test_a_second_run_that_only_the_garbage_collector_lets_go_is_told_and_costs_nothing() -> None:
+    """Two closures that name each other hold what the second run made."""
+    verdict = check("recompute", exercise("recompute").code("solution").replace("lambda none: none", "unpack"))
+    assert verdict.passed, verdict.message
+    assert "garbage collector" in verdict.message

@@ -20,6 +20,7 @@ from torch.profiler import record_function
 from torch.utils.checkpoint import checkpoint
 
 from labs import recompute as lab
+from labs.catalogue import run_lab
 from labs.data import global_batch
 from labs.model import GPT, VOCABULARY, Shape
 from labs.options.recompute import RecomputeOptions
@@ -27,6 +28,7 @@ from labs.planner.activations import Model
 from labs.runner import run
 from labs.strategies.recompute import RecomputedOtherwise, recompute
 from labs.telemetry import Tracker
+from translations import CourseError
 
 MODES = ("none", "full", "selective", "every")
 DROPPING = Shape(layers=3, hidden=24, heads=3, sequence=12, dropout=0.2, fused=False)
@@ -180,6 +182,32 @@ def test_operations_equal_the_formula() -> None:
         counted, formula = lab.flops(options, ranks=2), lab.sizes_of(options, ranks=2)
         assert counted["forward"] == formula.forward_flops, options
         assert counted["recomputed"] == formula.recomputed_flops(options.recompute, options.every), options
+
+
+def test_the_lab_tells_what_is_kept_and_equals_the_ranks_work_on_one_process() -> None:
+    sizes: dict[str, Any] = {"ranks": 2, "layers": 2, "hidden": 16, "heads": 2, "sequence": 16, "dropout": 0.2}
+    found = {mode: run_lab("recompute", recompute=mode, steps=3, accumulate=2, **sizes) for mode in ("none", "full")}
+    assert found["none"].losses == found["full"].losses
+    for run_ in found.values():
+        assert run_.losses == pytest.approx(run_.data["reference_losses"], abs=2e-6)
+        for told in (*run_.data["activations"].values(), run_.data["forward_flops"], run_.data["recomputed_flops"]):
+            # The loss of the first micro-batch is still there in the second, 4 bytes.
+            assert told["measured"] == pytest.approx(told["formula"], abs=4)
+
+
+@pytest.mark.parametrize(
+    ("options", "id"),
+    [
+        ({"recompute": "some"}, "unknown-choice"),
+        ({"every": 0}, "option-at-least"),
+        ({"dropout": 1.0}, "dropout-out-of-range"),
+        ({"dropout": 0.1, "fused": True}, "dropout-needs-weights"),
+    ],
+)
+def test_the_lab_refuses_what_cannot_run(options: dict[str, Any], id: str) -> None:
+    with pytest.raises(CourseError) as refused:
+        run_lab("recompute", ranks=2, **options)
+    assert refused.value.id == f"labs.{id}"
 
 
 # --- inside every parallelism
