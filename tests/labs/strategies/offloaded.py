@@ -115,7 +115,7 @@ def composed(group: dist.ProcessGroup, folder: Path) -> dict[str, bool]:
     """
     rank, ranks = dist.get_rank(group), dist.get_world_size(group)
     make, case = partial(FileRoom, folder=folder), {"precision": "fp32"}
-    whole = [global_batch(step, size=BATCH, sequence=SIZES.sequence) for step in range(4)]
+    whole = [global_batch(step, size=BATCH, sequence=SIZES.sequence) for step in range(2)]
     parts_of_batch = [micro_batches(batch, rank=rank, ranks=ranks) for batch in whole]
 
     def built(kind: Any, *, away: bool) -> Any:
@@ -160,14 +160,14 @@ def composed(group: dist.ProcessGroup, folder: Path) -> dict[str, bool]:
 
     saved = built(STAGES[1], away=True)
     checkpoints = Checkpoints(folder / "saved")
-    trained(saved, parts_of_batch[:2])
-    checkpoints.save(parts_in(saved), {}, step=2)
+    trained(saved, parts_of_batch[:1])
+    checkpoints.save(parts_in(saved), {}, step=1)
     checkpoints.wait()
-    end = trained(saved, parts_of_batch[2:])
+    end = trained(saved, parts_of_batch[1:])
     for away in (True, False):
         loaded = built(STAGES[1], away=away)
         checkpoints.load(parts_in(loaded))
-        found[f"checkpoint, offloaded {away}"] = same(end, trained(loaded, parts_of_batch[2:]))
+        found[f"checkpoint, offloaded {away}"] = same(end, trained(loaded, parts_of_batch[1:]))
     dist.barrier()
     if rank == 0:
         shutil.rmtree(folder / "saved")
