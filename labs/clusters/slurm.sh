@@ -11,7 +11,8 @@ set -euo pipefail
 export OMP_NUM_THREADS=1
 
 # All ranks meet on the first node of the allocation, at a port that no other job of it has.
-first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+first=${nodes[0]}
 port=$((20000 + SLURM_JOB_ID % 20000))
 
 # One torchrun on each node, which starts the ranks there. If one of them ends badly, the job ends.
