@@ -23,10 +23,15 @@ def corpus() -> Tensor:
     return torch.frombuffer(bytearray(content), dtype=torch.uint8)
 
 
+def mixed(seed: int, number: int) -> int:
+    """One seed of a seed and a step or epoch, within what torch takes."""
+    return (seed * 1_000_003 + number) % 2**63
+
+
 def global_batch(step: int, *, size: int, sequence: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     """`size` stretches of the text for one optimizer step: tokens (size, sequence) and, one byte further, targets."""
     text = corpus()
-    generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
+    generator = torch.Generator().manual_seed(mixed(seed, step))
     starts = torch.randint(0, len(text) - sequence, (size, 1), generator=generator)
     stretches = text[starts + torch.arange(sequence + 1)].long()
     return stretches[:, :-1], stretches[:, 1:]
@@ -65,7 +70,7 @@ def order(first: int, count: int, *, sequence: int, seed: int = 0) -> list[int]:
     size = examples_in(sequence)
     taken = []
     for epoch in range(first // size, -(-(first + count) // size)):
-        drawn = torch.randperm(size, generator=torch.Generator().manual_seed(seed * 1_000_003 + epoch))
+        drawn = torch.randperm(size, generator=torch.Generator().manual_seed(mixed(seed, epoch)))
         taken += drawn[max(0, first - epoch * size) : first + count - epoch * size].tolist()
     return taken
 

@@ -20,30 +20,26 @@ from torch.distributed.launcher.api import elastic_launch
 from labs.runner import processes
 from labs.runner.server import MODULES
 
-COMMAND = (sys.executable, "-P", "-c", "from labs.runner.agent import main; main()")
-"""Not with -m: each copy would read this module again as its main one."""
+COMMAND = (sys.executable, "-P", "-c", "import labs.runner.mortal; from labs.runner.agent import main; main()")
+"""Not with -m: each copy would read this module again as its main one. The first import is there before torch is."""
 
 
 def main() -> None:
     """Raises what torchrun raises where it gives up."""
-    end_with_parent()
     arguments = run.parse_args(None)  # type: ignore[no-untyped-call]
     config, _, _ = run.config_from_args(arguments)
     forkserver.set_forkserver_preload(["labs.runner.mortal", *MODULES, __name__])
     forkserver.ensure_running()
-    sys.stdin.readline()
+    if not sys.stdin.readline():
+        return
     launch = elastic_launch(config=replace(config, start_method="forkserver"), entrypoint=rank)
     launch(arguments.training_script, arguments.training_script_args)
 
 
 def rank(script: str, words: list[str]) -> None:
     """In a copy, whose environment is a rank's: the script from its first line on."""
-    end_with_parent()
+    if sys.platform == "linux":
+        processes.die_with(os.getppid(), lifeline=-1)
     sys.argv = [script, *words]
     sys.path.insert(0, str(Path(script).parent))
     runpy.run_path(script, run_name="__main__")
-
-
-def end_with_parent() -> None:
-    if sys.platform == "linux":
-        processes.die_with(os.getppid(), lifeline=-1)

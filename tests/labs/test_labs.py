@@ -17,6 +17,7 @@ import torch
 from labs.catalogue import LabRun, formula, run_lab
 from labs.data import corpus, global_batch, micro_batches
 from labs.model import GPT, Shape
+from labs.options.base import MOST_SEED
 from labs.options.zero import ZeroOptions
 from labs.telemetry import CATEGORIES
 from translations import CourseError, translator
@@ -137,6 +138,7 @@ def test_every_step_has_another_batch_and_every_run_the_same() -> None:
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert len(corpus()) > 20_000
+    assert global_batch(0, size=1, sequence=8, seed=MOST_SEED)[0].shape == (1, 8)
 
 
 def test_a_model_is_the_same_in_every_precision_up_to_rounding() -> None:
