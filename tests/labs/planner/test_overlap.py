@@ -16,7 +16,7 @@ from labs.planner.overlap import (
 )
 from labs.planner.zero import Piece, predict
 
-seconds = st.floats(0, 10)
+seconds = st.just(0.0) | st.floats(1e-3, 10)  # far below a thousandth of the sum only its rounding would be left
 units_of = st.lists(st.tuples(seconds, seconds), min_size=1, max_size=8)
 pieces_of = st.lists(st.builds(Piece, trained=st.integers(1, 1000), frozen=st.integers(0, 500)), min_size=1, max_size=8)
 
