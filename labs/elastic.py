@@ -2,7 +2,7 @@
 
 The script is an ordinary one for torchrun, which starts it again after a failure, on as many machines as there are:
 
-    torchrun --nnodes 1:2 --nproc-per-node 2 --max-restarts 10 --rdzv-backend c10d --rdzv-endpoint host:29400 \
+    torchrun --nnodes 1:2 --nproc-per-node 2 --max-restarts 10 --rdzv-backend c10d --rdzv-endpoint host:29400
         labs/elastic.py --checkpoints /shared/run
 
 Each time it starts, it goes on from the latest checkpoint in that folder, whatever number of ranks has saved it. As a
