@@ -200,13 +200,15 @@ class Machines:
             del self.alive[pid]
         return {*gone.values()}
 
-    def ended(self) -> bool:
-        """Whether all machines have come to the end. Raises CourseError where one gave up."""
+    def ended(self, *, finished: bool) -> bool:
+        """Whether all machines have come to the end. Raises CourseError where one gave up: not one that came too late,
+        when ranks had finished already.
+        """
         codes = [machine.agent.poll() for machine in self.joined]
         for code, machine in zip(codes, self.joined, strict=True):
-            if code:
+            if code and not finished:
                 raise CourseError("labs.elastic-gave-up", code=code, detail=machine.last_words())
-        return all(code == 0 for code in codes)
+        return all(code is not None for code in codes)
 
 
 def conduct(
@@ -252,7 +254,7 @@ def played(options: ElasticOptions, machines: Machines, *, ranks: int, origin: f
     with closing(Follower(machines.folder, ranks=ranks)) as follower:
         ended = False
         while not ended:
-            ended = machines.ended()
+            ended = machines.ended(finished=bool(finished))
             if time.monotonic() - origin > timeout:
                 raise CourseError(
                     "labs.elastic-too-long", seconds=round(timeout), detail=machines.joined[0].last_words()
@@ -286,14 +288,14 @@ def history(events: Sequence[Event], options: ElasticOptions, *, ranks: int) -> 
     seen: dict[tuple[float, int], list[tuple[int, list[int]]]] = {}
     for each in events:
         if each.name == "started" and each.rank == 0:
-            attempts[each.values["began"]] = {"ranks": each.values["ranks"], "first": None, "losses": []}
+            attempts[each.values["began"]] = {"ranks": each.values["ranks"], "first": 0, "losses": []}
+        elif each.name == "resumed" and each.rank == 0:
+            [*attempts.values()][-1]["first"] = each.values["step"]
         elif each.name == "trained" and each.rank is not None:
             began, step = each.values["began"], each.values["step"]
             seen.setdefault((began, step), []).append((each.rank, each.values["examples"]))
             if each.rank == 0:
-                attempt = attempts[began]
-                attempt["losses"].append(each.values["loss"])
-                attempt["first"] = step if attempt["first"] is None else attempt["first"]
+                attempts[began]["losses"].append(each.values["loss"])
     counts = {step: (began, loss) for began, step, loss in tried(attempts)}
     consumed = [chosen for step, (began, _) in sorted(counts.items()) for _, chosen in sorted(seen[began, step])]
     examples = [example for chosen in consumed for example in chosen]

@@ -71,14 +71,14 @@ def test_the_same_ranks_go_on_as_if_nothing_had_been(tmp_path: Any) -> None:
 
 
 def test_a_run_whose_ranks_are_killed_ends_like_one_that_nothing_happened_to() -> None:
-    run = run_lab("elastic", ranks=2, stage=3, pace=0.1, timeout=150, **SMALL)
+    run = run_lab("elastic", ranks=2, stage=3, timeout=150, **SMALL)
     data = json.loads(json.dumps(run.data))
     assert [attempt["ranks"] for attempt in data["attempts"]] == [2, 2, 1, 2]
-    assert len(run.losses) == 24
+    assert len(run.losses) == 32
     assert run.losses == pytest.approx(data["reference_losses"], abs=2e-6)
-    assert data["examples"] == {"consumed": 288, "missing": 0, "repeated": 0, "in_order": True}
+    assert data["examples"] == {"consumed": 384, "missing": 0, "repeated": 0, "in_order": True}
     done = sum(len(attempt["losses"]) for attempt in data["attempts"])
-    assert data["lost_steps"] == done - 24 > 0
+    assert data["lost_steps"] == done - 32 > 0
     for before, after in zip(data["attempts"], data["attempts"][1:], strict=False):
         assert after["first"] % 4 == 0
         assert after["first"] <= before["first"] + len(before["losses"])
@@ -97,7 +97,7 @@ def test_a_run_whose_ranks_are_killed_ends_like_one_that_nothing_happened_to() -
         ("checkpoint", {"load_stage": 4}, "unknown-stage"),
         ("checkpoint", {"save_after": 10}, "checkpoint-nothing-left"),
         ("elastic", {"ranks": 3}, "elastic-ranks"),
-        ("elastic", {"steps": 10}, "elastic-too-short"),
+        ("elastic", {"steps": 19}, "elastic-too-short"),
         ("elastic", {"pace": float("nan")}, "pace-out-of-range"),
         ("elastic", {"ranks": 2, "timeout": 0.1}, "elastic-too-long"),
     ],
