@@ -21,6 +21,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -45,6 +46,7 @@ from translations import CourseError
 __all__ = ["at_rest", "conduct", "train"]
 
 RESTARTS = 10
+PATIENCE = timedelta(seconds=30)
 SILENT = 3
 """Seconds without a sign of life after which a machine counts as lost."""
 
@@ -118,18 +120,18 @@ class Machines:
 
     def __init__(self, options: ElasticOptions, *, ranks: int, folder: Path) -> None:
         self.options, self.each, self.folder = options, ranks // NODES, folder
-        self.store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        self.store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, timeout=PATIENCE)
         self.owner = uuid.uuid4().hex
         self.joined: list[Machine] = []
         self.alive: dict[int, tuple[int, Machine]] = {}  # process -> rank and machine
         heartbeat.create(folder, ranks)
-        self.ready = self.another()
+        self.ready: list[Machine] = []
 
     def __enter__(self) -> Machines:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for machine in (*self.joined, self.ready):
+        for machine in (*self.joined, *self.ready):
             machine.end()
         until = time.monotonic() + 10
         while (left := processes.marked(self.owner)) and time.monotonic() < until:
@@ -137,8 +139,8 @@ class Machines:
                 processes.end(pid)
             time.sleep(0.02)
 
-    def another(self) -> Machine:
-        """One that gets ready."""
+    def prepare(self) -> None:
+        """One more machine gets ready."""
         settings = {
             "is_host": "false",
             "keep_alive_interval": 1,
@@ -161,13 +163,13 @@ class Machines:
             # Ranks would meet in the agents' store under the number of restarts, which each agent counts for itself.
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         }
-        return Machine(command, environment, self.folder / f"machine-{uuid.uuid4().hex}.log")
+        self.ready.append(Machine(command, environment, self.folder / f"machine-{uuid.uuid4().hex}.log"))
 
     def join(self) -> None:
-        """One more machine takes part."""
-        self.ready.join()
-        self.joined.append(self.ready)
-        self.ready = self.another()
+        """The machine that got ready takes part."""
+        machine = self.ready.pop()
+        machine.join()
+        self.joined.append(machine)
 
     def kill(self, rank: int) -> None:
         """SIGKILL for one rank."""
@@ -250,6 +252,7 @@ def played(options: ElasticOptions, machines: Machines, *, ranks: int, origin: f
     to_come = deque(zip(options.happens, actions, (ranks, ranks, ranks // NODES), strict=True))
     restarting, finished = True, set[int | None]()
     for _ in range(NODES):
+        machines.prepare()
         machines.join()
     with closing(Follower(machines.folder, ranks=ranks)) as follower:
         ended = False
@@ -263,6 +266,8 @@ def played(options: ElasticOptions, machines: Machines, *, ranks: int, origin: f
             for each in follower.new(origin=origin):
                 events.append(each)
                 if each.name == "started":
+                    if to_come and not machines.ready:  # the machine that will join, once the others are there
+                        machines.prepare()
                     machines.started(each)
                     restarting = False
                 elif each.name == "finished":

@@ -28,7 +28,7 @@ def main() -> None:
     """Raises what torchrun raises where it gives up."""
     arguments = run.parse_args(None)  # type: ignore[no-untyped-call]
     config, _, _ = run.config_from_args(arguments)
-    forkserver.set_forkserver_preload(["labs.runner.mortal", *MODULES, __name__])
+    forkserver.set_forkserver_preload(["labs.runner.mortal", *MODULES, "labs.checkpoint", __name__])
     forkserver.ensure_running()
     if not sys.stdin.readline():
         return
