@@ -26,7 +26,8 @@ MAX_RANKS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lab:
-    """A lab by its name, `labs/<name>.py`, an ordinary torchrun script, and the options that the script takes.
+    """A lab by its name, `labs/<name>.py` (or in a room of labs, such as `labs/cases/`), an ordinary torchrun script,
+    and the options that the script takes.
 
     Beside `train` the module may have `at_rest(options, ranks=, rank=) -> Bytes`, what its formula says before anything
     is run, and `conduct(options, ...) -> LabRun`, for a lab that is more than one run of its script. With `reference`
@@ -38,10 +39,11 @@ class Lab:
     unit: str
     reference: bool = True
     view: str = "memory"
+    room: str = ""
 
     @property
     def script(self) -> Path:
-        return Path(__file__).parent / f"{self.name}.py"
+        return Path(__file__).parent / self.room / f"{self.name.replace('-', '_')}.py"
 
     @property
     def options(self) -> type[Options]:
@@ -49,7 +51,7 @@ class Lab:
 
     def function(self, name: str) -> Any:
         """A function of the lab's module; None where it has none of that name. Loads torch."""
-        return getattr(import_module(f"labs.{self.name}"), name, None)
+        return getattr(import_module(".".join(filter(None, ("labs", self.room, self.script.stem)))), name, None)
 
 
 LABS = {
