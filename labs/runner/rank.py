@@ -22,6 +22,7 @@ import torch.distributed as dist
 from safetensors.torch import save_file
 from torch import Tensor
 from torch._C._distributed_c10d import HashStore
+from torch.distributed.rendezvous import rendezvous
 
 import translations
 from labs.runner import heartbeat, processes
@@ -67,9 +68,11 @@ def group() -> Iterator[dist.ProcessGroup]:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", processes.loopback())
     timeout = timedelta(seconds=float(os.environ.get("SHARDWISE_TIMEOUT", _TIMEOUT)))
     if "RANK" in os.environ:
-        dist.init_process_group(backend, timeout=timeout)
+        store, rank, size = next(rendezvous("env://", timeout=timeout))
     else:
-        dist.init_process_group(backend, timeout=timeout, store=HashStore(), rank=0, world_size=1)
+        store, rank, size = HashStore(), 0, 1
+    dist.init_process_group(backend, timeout=timeout, store=store, rank=rank, world_size=size)
+    store.set(f"joined-{rank}", "")
     try:
         yield cast("dist.ProcessGroup", dist.group.WORLD)
     except BaseException:
@@ -77,6 +80,8 @@ def group() -> Iterator[dist.ProcessGroup]:
         if world_size() == 1 and dist.is_initialized():
             dist.destroy_process_group()
         raise
+    # Rank 0 keeps the store, through which the slowest rank may still be looking for the others.
+    store.wait([f"joined-{each}" for each in range(size)])
     if dist.is_initialized():
         dist.destroy_process_group()
     sys.stdout.flush()

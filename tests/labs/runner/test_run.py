@@ -40,6 +40,29 @@ def test_ranks_run_a_torchrun_script_together(method: StartMethod) -> None:
     assert torch.equal(run.ranks[1].tensors()["total"], torch.full((3,), 12.0))
 
 
+MEET = """
+import time
+import torch.distributed as dist
+from labs.runner import rank
+
+join = dist.init_process_group
+def slowly(*arguments, **named):
+    join(*arguments, **named)
+    time.sleep(0.5 * rank.number())
+    dist.distributed_c10d._get_default_store().get("joined-0")
+
+dist.init_process_group = slowly
+with rank.group():
+    pass
+rank.report("met")
+rank.leave()
+"""
+
+
+def test_rank_0_keeps_the_store_until_the_slowest_has_joined() -> None:
+    assert [each.value for each in runner.run(MEET, ranks=2).ranks] == ["met", "met"]
+
+
 @pytest.mark.parametrize("ranks", [1, 3, 4])
 def test_any_number_of_ranks(ranks: int) -> None:
     run = runner.run("from labs.runner import rank; rank.report([rank.number(), rank.world_size()])", ranks=ranks)
@@ -248,7 +271,18 @@ def test_reruns_are_quick() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_server_has_no_threads_that_a_copy_would_miss() -> None:
     runner.run("pass", ranks=1)
-    assert len(list(Path(f"/proc/{_servers.pid}/task").iterdir())) == 1
+    for pid in _servers.pids:
+        assert len(list(Path(f"/proc/{pid}/task").iterdir())) == 1
+
+
+def test_ranks_may_have_another_interpreter_with_a_server_of_its_own(tmp_path: Path) -> None:
+    other = tmp_path / "python"
+    other.symlink_to(sys.executable)
+    ran = runner.run("import os, sys; print(sys.executable, os.environ['RANK'])", ranks=2, python=other)
+    assert [each.output for each in ran.ranks] == [f"{other} {rank}\n" for rank in range(2)]
+    assert str(other) in _servers._servers
+    spawned = runner.run("import sys; print(sys.executable)", ranks=1, python=other, start_method="spawn")
+    assert spawned.ranks[0].output == f"{other}\n"
 
 
 def test_asking_does_not_need_torch() -> None:

@@ -250,6 +250,7 @@ def test_totals_and_peak_equal_torchs_own_tracker() -> None:
             theirs.append(reference.get_tracker_snapshot()[torch.device("cpu")]["Total"])
     their_peak = reference.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"]
     del reference
+    del torch.UntypedStorage.resize_  # which it put over the inherited one, and left there
 
     model, optimizer, x = small_model()
     ours: list[int] = []
