@@ -80,7 +80,7 @@ def group() -> Iterator[dist.ProcessGroup]:
         if world_size() == 1 and dist.is_initialized():
             dist.destroy_process_group()
         raise
-    # Rank 0 keeps the store, through which the slowest rank may still be looking for the others.
+    # The slowest rank may still be connecting, and would find nobody where this one has ended.
     store.wait([f"joined-{each}" for each in range(size)])
     if dist.is_initialized():
         dist.destroy_process_group()
