@@ -19,10 +19,10 @@ from rich.text import Text
 
 from labs.telemetry.categories import CATEGORIES
 from labs.telemetry.drawing.lanes import happened, run_message
-from labs.telemetry.drawing.legend import Words
+from labs.telemetry.drawing.legend import Words, listed_ranks
 from labs.telemetry.drawing.palette import LOOKS, SLOTS
 from labs.telemetry.drawing.slots import UNLIKE
-from labs.telemetry.drawing.traffic import axis_name, collectives, listed_ranks, sorted_axes
+from labs.telemetry.drawing.traffic import axis_name, collectives, sorted_axes
 from labs.telemetry.events import Event
 from labs.telemetry.lanes import timeline
 from labs.telemetry.rows import Row, Slot, Told, Traffic

@@ -1,8 +1,9 @@
 """The course's figures: memory and traffic as measured, shards and rings as arranged, in the learner's language."""
 
-from labs.telemetry.drawing.diagrams import Table, rank_table, ring, timetable
+from labs.telemetry.drawing.diagrams import rank_table, ring, timetable
 from labs.telemetry.drawing.memory import bars, memory_over_time, stacked_bars, traffic_bars
 from labs.telemetry.drawing.svg import Svg
+from labs.telemetry.drawing.table import Table
 
 __all__ = [
     "Svg",

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from labs.telemetry.drawing.diagrams import Table
 from labs.telemetry.drawing.legend import (
     LABEL_SIZE,
     MARGIN,
@@ -22,6 +21,7 @@ from labs.telemetry.drawing.legend import (
 )
 from labs.telemetry.drawing.memory import WIDTH
 from labs.telemetry.drawing.svg import Sheet, Svg, text_width
+from labs.telemetry.drawing.table import Table
 from labs.telemetry.events import Event
 from labs.telemetry.lanes import ALARMS, KINDS, MARKS, Stretch, Timeline
 from translations import Language
@@ -66,7 +66,7 @@ def lanes_over_time(run: Timeline, *, language: Language | str, under_way: bool 
     figure = sheet.svg(alt=" ".join([words.sentence(message), *(words.sentence(what) for _, what in told)]))
     header = [words("table-time"), words("table-event")]
     table = Table([(words.time(at), what) for at, what in told], header=header, language=words.language)
-    return figure.beside(table.html, summary=words("as-table"))
+    return figure.beside(table.html)
 
 
 def run_message(run: Timeline, words: Words, *, under_way: bool = False) -> str:

@@ -140,3 +140,14 @@ def legend_height(entries: Sequence[Entry], *, width: float) -> float:
 
 def heading_height(words: str, *, width: float) -> float:
     return MARGIN + (TITLE_SIZE + 5) * len(wrapped(words, size=TITLE_SIZE, width=width - 2 * MARGIN))
+
+
+def listed_ranks(ranks: Sequence[int], words: Words) -> str:
+    """0, 1, 2, 5 as 0-2 and 5."""
+    found: list[list[int]] = []
+    for rank in ranks:
+        if found and found[-1][-1] == rank - 1:
+            found[-1].append(rank)
+        else:
+            found.append([rank])
+    return words.listed([str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in found])

@@ -15,10 +15,12 @@ from labs.telemetry.drawing.legend import (
     heading_height,
     legend,
     legend_height,
+    listed_ranks,
 )
 from labs.telemetry.drawing.palette import FORMULA_DASH, PHASE_HEIGHT, PHASE_STRENGTH, STACKED
 from labs.telemetry.drawing.series import condensed, peak, rest, scale, since, spans, stacks, steps, ticks, window
 from labs.telemetry.drawing.svg import Sheet, Svg, rectangle, text_width
+from labs.telemetry.drawing.table import Table
 from labs.telemetry.rows import Row
 from translations import Language
 
@@ -65,7 +67,28 @@ def memory_over_time(
             box=(x, top + (index // across) * row_height + 22, panel_width),
             times=times, highest=highest, expected=expected, labelled=index % across == 0,
         )  # fmt: skip
-    return sheet.svg(alt=" ".join([words.sentence(message), *_memory_numbers(rows, words, formula)]))
+    figure = sheet.svg(alt=" ".join([words.sentence(message), *_memory_numbers(rows, words, formula)]))
+    return figure.beside(_memory_table(rows, words, formula)) if ranks else figure
+
+
+def _memory_table(rows: Mapping[int, Sequence[Row]], words: Words, formula: Bytes | None) -> str:
+    """What each rank holds as the optimizer step begins, and at its peak; in one line for those that hold the same."""
+    alike: dict[tuple[bool, Bytes], list[int]] = {}
+    for rank, own in rows.items():
+        for at_peak, found in ((False, rest(own)), (True, peak(own))):
+            if found is not None:
+                alike.setdefault((at_peak, found.bytes), []).append(rank)
+    present = [name for name in STACKED if any(getattr(held, name) for _, held in alike)]
+    header = [words("table-ranks"), words("table-when"), *map(words.category, present), words("table-together")]
+    lines: list[list[str]] = []
+    for (at_peak, held), ranks in sorted(alike.items(), key=lambda each: (each[0][0], each[1])):
+        amounts = [words.bytes(getattr(held, name)) for name in present]
+        when = words("table-peak" if at_peak else "table-rest")
+        lines.append([listed_ranks(ranks, words), when, *amounts, words.bytes(held.total)])
+    if formula is not None:
+        amounts = [words.bytes(getattr(formula, name)) for name in present]
+        lines.append([words("formula"), words("table-rest"), *amounts, words.bytes(formula.total)])
+    return Table(lines, header=header, language=words.language).html
 
 
 def _panel(
@@ -158,7 +181,14 @@ def stacked_bars(
             at = across(formula[index])
             sheet.line(at, y - 5, at, y + thick + 5, width=1.8, dash=FORMULA_DASH)
     numbers = [words("group-numbers", name=name, parts=_parts(group, words)) for name, group in groups]
-    return sheet.svg(alt=alt or " ".join([words.sentence(title), *numbers]))
+    header = ["", *map(words.category, present), words("table-together")]
+    header += [words("formula")] if formula else []
+    lines = []
+    for index, (name, group) in enumerate(groups):
+        sizes = [*(getattr(group, each) for each in present), group.total, *([formula[index]] if formula else [])]
+        lines.append([name, *map(words.bytes, sizes)])
+    figure = sheet.svg(alt=alt or " ".join([words.sentence(title), *numbers]))
+    return figure.beside(Table(lines, header=header, language=words.language).html)
 
 
 def bars(
@@ -199,7 +229,9 @@ def bars(
         beside = max(across(value), across(mark) if mark is not None else 0.0)
         sheet.text(beside + 8, y + thick / 2 + 4, told[index], size=LABEL_SIZE, weight=600, ltr=labels is None)
     numbers = [words("group-numbers", name=name, parts=label) for (name, _), label in zip(values, told, strict=True)]
-    return sheet.svg(alt=alt or " ".join([words.sentence(title), *numbers]))
+    figure = sheet.svg(alt=alt or " ".join([words.sentence(title), *numbers]))
+    lines = [[name, label] for (name, _), label in zip(values, told, strict=True)]
+    return figure.beside(Table(lines, header=["", words("table-value")], language=words.language).html)
 
 
 def traffic_bars(

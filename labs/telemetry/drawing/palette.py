@@ -50,7 +50,27 @@ STRETCHES: dict[str, Look] = {
     "starting": Look(colour="#F0E442", ink=_BLACK, pattern="upright"),
 }
 
-ALL_LOOKS = LOOKS | SLOTS | STRETCHES
+# What the planner counts on a rank beside the model states and activations.
+PLANNED: dict[str, Look] = {
+    "gathered": Look(colour="#D55E00", ink=_WHITE, pattern="crossed"),
+    "buckets": Look(colour="#F0E442", ink=_BLACK, pattern="upright"),
+    "logits": Look(colour="#CC79A7", ink=_BLACK, pattern="rising"),
+    "slack": Look(colour="#999999", ink=_BLACK, pattern="dots"),
+}
+
+# What a step of a planned run is spent on.
+SPENT: dict[str, Look] = {
+    "computing": Look(colour="#0072B2", ink=_WHITE, pattern="plain"),
+    "recomputing": Look(colour="#56B4E9", ink=_BLACK, pattern="level"),
+    "waiting": Look(colour="#F0E442", ink=_BLACK, pattern="upright"),
+    "bubble": Look(colour="#999999", ink=_BLACK, pattern="dots"),
+    "tensor": Look(colour="#D55E00", ink=_WHITE, pattern="crossed"),
+    "context": Look(colour="#CC79A7", ink=_BLACK, pattern="upright"),
+    "data": Look(colour="#E69F00", ink=_BLACK, pattern="rising"),
+    "pipeline": Look(colour="#009E73", ink=_WHITE, pattern="dots"),
+}
+
+ALL_LOOKS = LOOKS | SLOTS | STRETCHES | PLANNED | SPENT
 
 # From the bottom of a stack: what stays, then what comes and goes. Model states lie together, so that the formula's
 # line meets their top.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from labs.telemetry.drawing.diagrams import Table
 from labs.telemetry.drawing.legend import (
     LABEL_SIZE,
     MARGIN,
@@ -19,6 +18,7 @@ from labs.telemetry.drawing.legend import (
 )
 from labs.telemetry.drawing.memory import WIDTH
 from labs.telemetry.drawing.svg import Sheet, Svg, text_width, wrapped
+from labs.telemetry.drawing.table import Table
 from labs.telemetry.slots import KINDS, Cell, Step, bubble, span
 from translations import Language
 
@@ -88,7 +88,7 @@ def slots_over_time(
     sentences = [words("slot-row", rank=rank, slots=slots, idle=idle) for rank, slots, idle in told]
     figure = sheet.svg(alt=" ".join([words.sentence(message), *([" ".join(note)] if note else []), *sentences]))
     header = [words("table-rank"), words("slot-order"), words("slot-idle")]
-    return figure.beside(Table(told, header=header, language=words.language).html, summary=words("as-table"))
+    return figure.beside(Table(told, header=header, language=words.language).html)
 
 
 def _length(passed: float, expected: float) -> float:

@@ -8,6 +8,7 @@ around it.
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from labs.telemetry.drawing.palette import ALL_LOOKS
-from translations import Language
+from translations import CourseError, Language, translator
 
 Side = Literal["left", "middle", "right"]
 
@@ -26,28 +27,42 @@ _HASH = "figure-id"  # stands for the figure's own id until all its marks are kn
 
 @dataclass(frozen=True, slots=True)
 class Svg:
-    """A finished figure. `markup` is the SVG element, `alt` says the same in words with the numbers; `aside` is HTML
-    that stands under the figure in a page.
+    """A finished figure. `markup` is the SVG element, `alt` says the same in words with the numbers; `table` is an HTML
+    table of these.
     """
 
     markup: str
     alt: str
-    direction: str = "ltr"
-    aside: str = ""
+    language: Language
+    table: str = ""
 
     @property
     def html(self) -> str:
-        """The figure as it stands in a page: one image to a screen reader, in the page's own colours."""
+        """The figure as it stands in a page: one image to a screen reader, in the page's own colours. Under it, folded
+        up, its numbers in a table or what it shows in words; and what the page needs to offer it as a file.
+        """
+        text, direction = translator(self.language), self.language.direction
+        inside = self.table or f'<p style="max-width:46rem">{escape(self.alt)}</p>'
+        summary = escape(text("labs.telemetry-as-table" if self.table else "labs.telemetry-in-words"))
+        saving = "".join(
+            f' data-save-{kind}="{escape(text("labs.telemetry-save", kind=kind.upper()))}"' for kind in ("svg", "png")
+        )
         return (
-            f'<figure role="img" aria-label="{escape(self.alt)}" dir="{self.direction}" style="margin:1em 0">'
-            f"{self.markup}</figure>{self.aside}"
+            f'<figure role="img" aria-label="{escape(self.alt)}" dir="{direction}" lang="{self.language.code}" '
+            f'data-name="{escape(self.name)}"{saving} style="margin:1em 0">{self.markup}</figure>'
+            f'<details dir="{direction}" lang="{self.language.code}" style="margin:0 16px"><summary>{summary}</summary>'
+            f'<div role="region" aria-label="{summary}" tabindex="0" style="overflow-x:auto">{inside}</div></details>'
         )
 
-    def beside(self, table: str, *, summary: str) -> Svg:
-        """The figure with its numbers as an HTML table under it, folded up."""
-        opening = f'<details dir="{self.direction}" style="margin:0 16px">'
-        folded = f"{opening}<summary>{escape(summary)}</summary>{table}</details>"
-        return replace(self, aside=folded)
+    @property
+    def name(self) -> str:
+        """Of a file: the first words of what it shows."""
+        first = re.split(r"[.:;!?\u061f](?:\s|$)", self.alt, maxsplit=1)[0]
+        return re.sub(r"[^\w%]+", "-", first)[:60].strip("-") or "figure"
+
+    def beside(self, table: str) -> Svg:
+        """The figure with its numbers as an HTML table."""
+        return replace(self, table=table)
 
     @property
     def document(self) -> str:
@@ -60,8 +75,19 @@ class Svg:
         opening = opening.replace(' aria-hidden="true"', f' role="img" aria-label="{escape(self.alt)}"')
         return f"{opening}>{look}{rest}\n"
 
-    def save(self, path: Path) -> None:
-        path.write_text(self.document, encoding="utf-8")
+    def save(self, path: Path | str) -> Path:
+        """Keeps it as a file, by its name's end as SVG or PNG. Raises CourseError for another end."""
+        file = Path(path)
+        match file.suffix.lower():
+            case ".svg":
+                file.write_text(self.document, encoding="utf-8")
+            case ".png":
+                from labs.telemetry.drawing.raster import png
+
+                file.write_bytes(png(self.markup))
+            case _:
+                raise CourseError("labs.figure-file", file=file.name)
+        return file
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/html": self.html, "image/svg+xml": self.document, "text/plain": self.alt}
@@ -181,7 +207,7 @@ class Sheet:
             f'aria-hidden="true" width="{_n(self.width)}" style="max-width:100%;height:auto;display:block" '
             f'fill="currentColor" font-family="{FONT}" lang="{self.language.code}">{definitions}{body}</svg>'
         )
-        return Svg(markup=markup.replace(_HASH, own), alt=alt, direction=self.language.direction)
+        return Svg(markup=markup.replace(_HASH, own), alt=alt, language=self.language)
 
 
 def rectangle(x: float, y: float, width: float, height: float) -> str:

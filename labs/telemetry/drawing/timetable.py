@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from labs.telemetry.drawing.diagrams import Table
 from labs.telemetry.drawing.legend import (
     LABEL_SIZE,
     MARGIN,
@@ -19,6 +18,7 @@ from labs.telemetry.drawing.legend import (
 )
 from labs.telemetry.drawing.memory import WIDTH
 from labs.telemetry.drawing.svg import Sheet, Svg, text_width
+from labs.telemetry.drawing.table import Table
 from labs.telemetry.slots import KINDS, parse
 from translations import Language
 
@@ -76,7 +76,7 @@ def timetable_of(
     sentences = [words("slot-row", rank=rank, slots=order, idle=share) for rank, order, share in rows]
     header = [words("table-rank"), words("slot-order"), words("slot-idle")]
     figure = sheet.svg(alt=" ".join([words.sentence(title), *sentences]))
-    return figure.beside(Table(rows, header=header, language=words.language).html, summary=words("as-table"))
+    return figure.beside(Table(rows, header=header, language=words.language).html)
 
 
 def _cell(sheet: Sheet, name: str, x: float, y: float, width: float) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from labs.telemetry.categories import PHASES
-from labs.telemetry.drawing.diagrams import Table
 from labs.telemetry.drawing.legend import (
     LABEL_SIZE,
     MARGIN,
@@ -20,6 +19,7 @@ from labs.telemetry.drawing.legend import (
 from labs.telemetry.drawing.memory import WIDTH
 from labs.telemetry.drawing.palette import PHASE_STRENGTH
 from labs.telemetry.drawing.svg import Sheet, Svg, text_width
+from labs.telemetry.drawing.table import Table
 from labs.telemetry.trace import Lanes
 from translations import Language
 
@@ -63,7 +63,7 @@ def trace_over_time(ranks: Mapping[int, Lanes], *, language: Language | str, len
     ]
     figure = sheet.svg(alt=" ".join([words.sentence(message), *sentences]))
     header = [words("table-rank"), words("trace-computing"), words("trace-communicating"), words("trace-hidden")]
-    return figure.beside(Table(told, header=header, language=words.language).html, summary=words("as-table"))
+    return figure.beside(Table(told, header=header, language=words.language).html)
 
 
 def _lanes(sheet: Sheet, own: Lanes, left: float, y: float, scale: float) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from labs.telemetry.categories import Count
-from labs.telemetry.drawing.diagrams import Table
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, Words, heading, heading_height
+from labs.telemetry.drawing.legend import (
+    LABEL_SIZE,
+    MARGIN,
+    SMALL_SIZE,
+    Words,
+    heading,
+    heading_height,
+    listed_ranks,
+)
 from labs.telemetry.drawing.memory import WIDTH
 from labs.telemetry.drawing.series import scale
 from labs.telemetry.drawing.svg import Sheet, Svg, text_width
+from labs.telemetry.drawing.table import Table
 from translations import Language
 
 AXES = ("data", "pipeline", "tensor", "context", "expert", "world")
@@ -34,7 +42,7 @@ def traffic_of_step(step: Step, *, language: Language | str) -> Svg:
     ]
     header = [words(f"table-{name}") for name in ("axis", "collective", "ranks", "calls", "bytes")]
     figure = _drawn(moved, words, message)
-    return figure.beside(Table(rows, header=header, language=words.language).html, summary=words("as-table"))
+    return figure.beside(Table(rows, header=header, language=words.language).html)
 
 
 def traffic_so_far(moved: Moved, *, language: Language | str) -> Svg:
@@ -63,17 +71,6 @@ def axis_name(axis: str, words: Words) -> str:
 def sorted_axes(axes: Iterable[str]) -> list[str]:
     """In the order of a mesh."""
     return sorted(axes, key=_place)
-
-
-def listed_ranks(ranks: Sequence[int], words: Words) -> str:
-    """0, 1, 2, 5 as 0-2 and 5."""
-    found: list[list[int]] = []
-    for rank in ranks:
-        if found and found[-1][-1] == rank - 1:
-            found[-1].append(rank)
-        else:
-            found.append([rank])
-    return words.listed([str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in found])
 
 
 def _place(axis: str) -> tuple[int, str]:

@@ -34,6 +34,8 @@ from labs.telemetry.events import Event
 from labs.telemetry.lanes import timeline
 from labs.telemetry.rows import Row
 from labs.telemetry.slots import Cell
+from translations import CourseError
+from translations.formats import bytes_
 
 LANGUAGES = ("en", "nl", "ar")
 STEP = {
@@ -129,6 +131,40 @@ def test_every_figure_stands_alone(language: str, tmp_path: Path) -> None:
         for text in root.iter("{http://www.w3.org/2000/svg}text"):
             assert 0 <= float(text.get("x", "-1")) <= width, (name, text.text)
             assert 0 <= float(text.get("y", "-1")) <= height, (name, text.text)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_under_every_figure_stand_its_numbers_or_its_words(language: str) -> None:
+    figures = every_figure(language)
+    for name, figure in figures.items():
+        root = ElementTree.fromstring(f"<div>{figure.html}</div>")
+        folded = root.find("details")
+        assert folded is not None, name
+        assert folded.get("open") is None
+        inside = folded.find("div")
+        assert inside is not None
+        assert (inside.find("table") is None) == (not figure.table), name
+        shown = root.find("figure")
+        assert shown is not None
+        assert shown.get("data-name") == figure.name
+        assert re.fullmatch(r"[\w%-]+", figure.name), figure.name
+    assert figures["memory"].table
+    told = re.sub("<[^>]*>", " ", figures["memory unlike"].table)
+    for size in (16e6, 19e6, 32e6, 35e6):
+        assert bytes_(size, language) in told
+
+
+def test_a_figure_is_saved_by_its_files_end(tmp_path: Path) -> None:
+    figure = every_figure("ar")["stacked"]
+    kept = figure.save(str(tmp_path / "figure.PNG")).read_bytes()
+    assert kept.startswith(b"\x89PNG")
+    wide, high = (int.from_bytes(kept[at : at + 4], "big") for at in (16, 20))
+    assert wide == 2 * 760
+    assert 0.1 < high / wide < 0.5
+    with pytest.raises(CourseError) as refused:
+        figure.save(tmp_path / "figure.jpg")
+    assert refused.value.id == "labs.figure-file"
+    assert [each.name for each in tmp_path.iterdir()] == ["figure.PNG"]
 
 
 def test_arabic_text_has_its_direction_and_numbers_theirs() -> None:
