@@ -71,6 +71,7 @@ LABS = {
         Lab(name="checkpoint", unit="14-checkpoints", view="timeline"),
         Lab(name="elastic", unit="14-checkpoints", view="timeline"),
         Lab(name="layout", unit="11-3d", view="traffic"),
+        Lab(name="bloom-training", unit="17-cases", view="traffic", room="cases"),
     )
 }
 

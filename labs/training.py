@@ -113,21 +113,23 @@ def steps(
     }
 
 
-def reference(options: TrainingOptions, *, ranks: int) -> list[float]:
-    """Losses of one process that sees the whole batch of `ranks` ranks: torch's own Adam, no strategy of ours."""
+def reference(options: TrainingOptions, *, ranks: int, model: GPT | None = None) -> list[float]:
+    """Losses of one process that sees the whole batch of `ranks` ranks: torch's own Adam, no strategy of ours. Trains
+    the given model, or the one of the options.
+    """
 
     def whole_batch(model: GPT, step: int) -> float:
         loss: Tensor = model(*batch_of(options, step, ranks=ranks))
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.item()
 
-    return alone(options, whole_batch)
+    return alone(options, whole_batch, model=model)
 
 
-def alone(options: TrainingOptions, gradients: Callable[[GPT, int], float]) -> list[float]:
+def alone(options: TrainingOptions, gradients: Callable[[GPT, int], float], *, model: GPT | None = None) -> list[float]:
     """Losses of a training on one process, in which `gradients(model, step)` makes a step's gradients and its loss."""
     recipe = recipe_of(options)
-    model = GPT(shape_of(options), seed=options.seed, dtype=DTYPES[options.precision])
+    model = model or GPT(shape_of(options), seed=options.seed, dtype=DTYPES[options.precision])
     masters = [p.detach().to(recipe.master, copy=True).requires_grad_() for p in model.parameters()]
     adam = torch.optim.Adam(masters, lr=recipe.lr, eps=recipe.eps)
     losses = []

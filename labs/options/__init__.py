@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from labs.options.base import Options
+from labs.options.bloom_training import BloomTrainingOptions
 from labs.options.checkpoint import CheckpointOptions
 from labs.options.context import ContextOptions
 from labs.options.elastic import ElasticOptions
@@ -32,4 +33,5 @@ OPTIONS: dict[str, type[Options]] = {
     "overlap": OverlapOptions,
     "pipeline": PipelineOptions,
     "layout": LayoutOptions,
+    "bloom-training": BloomTrainingOptions,
 }

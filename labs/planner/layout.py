@@ -24,7 +24,10 @@ Traffic = dict[str, dict[str, Count]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """What is trained how: the layout, the course's GPT, and the micro-batches of one data rank in one step."""
+    """What is trained how: the layout, the course's GPT, and the micro-batches of one data rank in one step.
+
+    The small BLOOM has biases of queries, keys and values, and in the place of positions a norm of the embedding.
+    """
 
     layout: Layout
     layers: int
@@ -36,6 +39,9 @@ class Training:
     vocabulary: int = 256
     tied: bool = False
     recompute: str = "none"
+    query_biases: bool = False
+    positions: bool = True
+    embedding_norm: bool = False
 
     @property
     def value(self) -> int:
@@ -60,6 +66,11 @@ class Training:
         """Of the embedding and of the head on a tensor rank, with those that only fill up."""
         return -(-self.vocabulary // self.layout.tp)
 
+    @property
+    def beside_tokens(self) -> int:
+        """Parameters of the embedding that are not its table of tokens."""
+        return (self.sequence * self.hidden if self.positions else 0) + (2 * self.hidden if self.embedding_norm else 0)
+
 
 # --- what a rank holds
 
@@ -68,11 +79,11 @@ def pieces(training: Training, rank: int) -> list[Piece]:
     """The parameters of each piece of the model on a rank: a t-th of every matrix, and the whole of what is small."""
     d, t = training.hidden, training.layout.tp
     token = training.vocabulary_rows * d
-    block = Piece(trained=(12 * d * d + 4 * d) // t + 6 * d)
+    block = Piece(trained=(12 * d * d + (7 if training.query_biases else 4) * d) // t + 6 * d)
     found = []
     for stage, layers in zip(training.layout.stages(rank), training.stages(rank), strict=True):
         if stage == 0:
-            found.append(Piece(trained=token + training.sequence * d))
+            found.append(Piece(trained=token + training.beside_tokens))
         found += [block] * layers
         if stage == training.layout.pp * training.layout.chunks - 1:
             shared = training.tied and training.layout.pp == 1
@@ -83,8 +94,8 @@ def pieces(training: Training, rank: int) -> list[Piece]:
 def whole(training: Training, rank: int) -> int:
     """Parameters of a rank's stages of which every tensor rank has the whole: norms, biases after a sum, positions."""
     d = training.hidden
-    positions = training.sequence * d if training.first(rank) else 0
-    return 6 * d * sum(training.stages(rank)) + positions + (2 * d if training.last(rank) else 0)
+    first = training.beside_tokens if training.first(rank) else 0
+    return 6 * d * sum(training.stages(rank)) + first + (2 * d if training.last(rank) else 0)
 
 
 def prediction(training: Training, rank: int) -> Prediction:
