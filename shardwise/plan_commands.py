@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Context, Option
 
+from shardwise import goodput_command
+from shardwise.plan_options import Json, Lang, Printer
 from translations import CourseError
 
 if TYPE_CHECKING:
     from labs.planner.configuration import Configuration
     from labs.planner.hardware import Accelerator
 
-Json = Annotated[bool, Option("--json", help="cli-json")]
-Lang = Annotated[str | None, Option("--lang", metavar="LANG", help="cli-lang")]
 ModelName = Annotated[str | None, Option("--model", help="cli-plan-model")]
 Gpu = Annotated[str | None, Option("--gpu", help="cli-plan-gpu")]
 File = Annotated[Path | None, Option("--file", metavar="FILE", help="cli-plan-file")]
@@ -35,11 +35,11 @@ SequenceParallel = Annotated[bool, Option("--sequence-parallel", help="cli-plan-
 Interleave = Annotated[int, Option("--interleave", help="cli-plan-interleave")]
 Stages = Annotated[str | None, Option("--stages", help="cli-plan-stages")]
 StackName = Annotated[str | None, Option("--stack", help="cli-plan-stack")]
-Printer = Callable[[Any], None]
 
 
 def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) -> None:
     """The planner's commands, in the course's command line."""
+    goodput_command.add(app, print_json=print_json, right_use=right_use)
 
     @app.command("memory", help="cli-memory")
     def memory(

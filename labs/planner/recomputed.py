@@ -95,6 +95,13 @@ def published(source: str) -> Mapping[str, Any]:
 
 
 @functools.cache
+def facts(source: str) -> Mapping[str, Any]:
+    """The single facts of one source by id: a number, a list, or numbers by name."""
+    data = yaml.safe_load((FOLDER / f"{source}.yaml").read_text(encoding="utf-8"))
+    return {fact["id"]: fact["value"] for fact in data.get("facts", ())}
+
+
+@functools.cache
 def _explained() -> list[dict[str, str]]:
     found: list[dict[str, str]] = yaml.safe_load((FOLDER / "explained.yaml").read_text(encoding="utf-8"))["explained"]
     return found

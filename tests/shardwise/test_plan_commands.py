@@ -125,3 +125,43 @@ def test_a_simulation_prints_its_json(capsys: Printed) -> None:
     assert data["ranks"] == 400
     assert [each["rank"] for each in data["stages"]] == [0, 200]
     assert set(data["stages"][0]["axes"]) == {"pipeline", "tensor", "data"}
+
+
+def test_goodput_prints_its_json_and_speaks_every_language(capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    llama = ("--gpus", "16384", "--failures", "419", "--days", "54", "--save-seconds", "3", "--restart-seconds", "540")
+    assert run("goodput", *llama, "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["goodput"] > 0.9
+    assert data["simulated"]["goodput"] == pytest.approx(data["goodput"], abs=4 * data["simulated"]["standard_error"])
+    assert data["interval_seconds"] == data["best_interval_seconds"]
+    assert sum(data["hours"].values()) == pytest.approx(54 * 24)
+    assert max(each["goodput"] for each in data["by_interval"]) == data["goodput"]
+    sizes = [each["goodput"] for each in data["by_size"]]
+    assert sizes == sorted(sizes, reverse=True)
+    monkeypatch.setenv("COLUMNS", "80")
+    for language in ("en", "nl", "ar"):
+        for words in (llama, ("--gpus", "131072", "--spares", "9", "--elastic", "--interval-seconds", "900")):
+            assert run("goodput", *words, "--lang", language) == 0
+            shown = capsys.readouterr().out
+            assert shown
+            assert "goodput-" not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--gpus", "0"), "gpus"),
+        (("--gpus", "8", "--days", "0"), "days"),
+        (("--gpus", "8", "--mtbf-hours", "nan"), "mtbf-hours"),
+        (("--gpus", "8", "--restart-seconds", "-1"), "restart-seconds"),
+        (("--gpus", "8", "--failures", "3", "--mtbf-hours", "3"), "--failures"),
+        (("--gpus", "9", "--elastic"), "--replica"),
+        (("--gpus", "8", "--spares", "-1"), "spares"),
+        (("--gpus", "1000000", "--mtbf-hours", "1"), "--days"),
+    ],
+)
+def test_goodput_says_what_works(words: tuple[str, ...], told: str, capsys: Printed) -> None:
+    assert run("goodput", *words) == 2
+    printed = capsys.readouterr()
+    assert told in printed.err
+    assert not printed.out
