@@ -78,6 +78,7 @@ LABS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabRun:
+        Lab(name="compile", unit="15-planning"),
     """What came out of a lab: `data` is the JSON of `shardwise lab run`, `rows` the live series of each rank's
     memory.
     """

@@ -156,8 +156,34 @@ def report(data: Mapping[str, Any], text: Translator, *, measured: float | None 
     if losses and data.get("reference_losses"):
         first, last, alone = (f"{value:.4f}" for value in (losses[0], losses[-1], data["reference_losses"][-1]))
         console.print(text("shardwise.lab-losses", first=first, last=last, alone=alone), highlight=False)
+    if "compile" in data:
+        console.print(_compiled(data["compile"], text))
+        console.print(text("shardwise.lab-compile-tracker"), highlight=False)
     if any(each.get("axes") for each in data["ranks"]):
         console.print(_traffic(data, text, words))
+
+
+# --- torch.compile
+
+
+def _compiled(found: Mapping[str, Any], text: Translator) -> Table:
+    """Eager beside compiled: the first call, the later ones, operations and memory of a step."""
+    language, seconds, count = text.language, found["seconds"], found["operations"]
+    table = Table(title=text("shardwise.lab-compile-title", backend=found["backend"]), title_justify="left")
+    for heading in ("", text("shardwise.lab-compile-eager"), text("shardwise.lab-compile-compiled")):
+        table.add_column(heading)
+    first = formats.number(found["first_in_eager_steps"], language)
+    faster = formats.number(found["speedup"], language)
+    together = text("shardwise.lab-compile-count", fused=count["fused"], library=count["library"])
+    peaks = [formats.bytes_(found["peak"][name], language) for name in ("eager", "compiled")]
+    table.add_row(text("shardwise.lab-compile-first"), "", text("shardwise.lab-compile-steps", steps=first))
+    table.add_row(text("shardwise.lab-compile-later"), "1", text("shardwise.lab-compile-faster", times=faster))
+    table.add_row(text("shardwise.lab-compile-graphs"), "", f"{found['graphs']}, {found['graph_breaks']}")
+    table.add_row(text("shardwise.lab-compile-operations"), str(count["eager"]), together)
+    table.add_row(text("shardwise.lab-compile-peak"), *peaks)
+    table.add_row(text("shardwise.lab-compile-differs"), "", f"{found['largest_difference']:.1e}")
+    table.caption = text("shardwise.lab-compile-seconds", first=formats.duration(seconds["first"], language))
+    return table
 
 
 # --- a pipeline

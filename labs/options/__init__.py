@@ -5,6 +5,7 @@ from __future__ import annotations
 from labs.options.base import Options
 from labs.options.bloom_training import BloomTrainingOptions
 from labs.options.checkpoint import CheckpointOptions
+from labs.options.compile import CompileOptions
 from labs.options.context import ContextOptions
 from labs.options.elastic import ElasticOptions
 from labs.options.expert import ExpertOptions
@@ -28,6 +29,7 @@ OPTIONS: dict[str, type[Options]] = {
     "expert": ExpertOptions,
     "checkpoint": CheckpointOptions,
     "elastic": ElasticOptions,
+    "compile": CompileOptions,
     "incident": IncidentOptions,
     "offload": OffloadOptions,
     "overlap": OverlapOptions,
