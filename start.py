@@ -163,12 +163,15 @@ class Environment:
 
     def __init__(self, *, root: Path, words: Words, out: IO[str], build: str = "cpu") -> None:
         self.root, self.words, self.build, self.out = root, words, build, out
-        self.folder = root / ".venv"
+        self._lies_in(root / ".venv")
+        self.counts = False
+        self.claim = -1
+
+    def _lies_in(self, folder: Path) -> None:
+        self.folder = folder
         self.python = self.folder / "bin" / "python"
         self.stamp = self.folder / "shardwise-stamp.json"
         self.log = self.folder / "shardwise-install.log"
-        self.counts = False
-        self.claim = -1
 
     def say(self, id: str, **values: object) -> None:
         self.out.write(self.words(id, **values) + "\n")
@@ -315,13 +318,13 @@ class Environment:
             shutil.rmtree(folder, ignore_errors=True)
         return [name for name, _ in broken]
 
-    def _packages(self, lock: Lock) -> None:
+    def _packages(self, lock: Lock, options: Sequence[str] = ()) -> None:
         total = sum(1 for each in lock.packages if each.hashes)
         self.say("start-packages")
         with tempfile.TemporaryDirectory() as name:
             path = Path(name) / "requirements.txt"
             path.write_text(lock.requirements(), encoding="utf-8")
-            self._pip(["--no-deps", "--require-hashes", "--requirement", str(path)], total=total)
+            self._pip([*options, "--no-deps", "--require-hashes", "--requirement", str(path)], total=total)
 
     def _torch(self, lock: Lock, *, change: bool) -> None:
         """torch in the build that was asked for: PyTorch's own index first, then the ordinary one."""
@@ -366,7 +369,7 @@ class Environment:
             "--no-input",
         ]
         command += ["--retries", str(RETRIES), "--progress-bar", "raw" if self.counts else "off", *arguments]
-        environ = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1", "LC_MESSAGES": "C"}
+        environ = {**os.environ, **BUILDING, "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1", "LC_MESSAGES": "C"}
         progress = Progress(total=total, out=self.out)
         said: list[str] = []
         streams: dict[str, Any] = {
@@ -428,10 +431,46 @@ class Environment:
         ).returncode
 
 
+class Extra(Environment):
+    """An environment of its own on top of the course's, where it finds what it does not hold: torch above all."""
+
+    def __init__(self, base: Environment, *, name: str) -> None:
+        super().__init__(root=base.root, words=base.words, out=base.out, build=base.build)
+        self.base = base
+        self._lies_in(base.root / name)
+
+    def wanted(self, locks: Sequence[str]) -> dict[str, str]:
+        wanted = {"python": platform.python_version(), "root": str(self.root)}
+        return {**wanted, **{name: hashlib.sha256((self.root / name).read_bytes()).hexdigest() for name in locks}}
+
+    def ensure(self, locks: Sequence[str]) -> None:
+        self.base.ensure(["requirements.lock"])
+        super().ensure(locks)
+
+    def _install(self, wanted: Mapping[str, str], locks: Sequence[Lock], found: dict[str, str]) -> None:
+        self.say("start-extra", size=self.words.size(sum(each.download.get(machine(), 0) for each in locks)))
+        if not self.python.exists() or any(found.get(key) != wanted[key] for key in ("python", "root")):
+            self.say("start-making", folder=self.folder)
+            subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(self.folder)], check=True)
+            base, own = (
+                folder / "lib" / "python{}.{}".format(*sys.version_info) / "site-packages"
+                for folder in (self.base.folder, self.folder)
+            )
+            (own / "course.pth").write_text(f"import site; site.addsitedir({str(base)!r})\n", encoding="utf-8")
+        self._drop_broken()
+        self._pip_self(Lock(self.root / "requirements.lock").find("pip"))
+        for each in locks:
+            self._packages(each, ["--no-build-isolation"])
+        self._write(wanted)
+        self.say("start-ready")
+
+
+BUILDING = {"DS_BUILD_OPS": "0"}
+"""DeepSpeed comes as source; without this its installation would compile for minutes what its labs do not use."""
 BROKEN = """
 import importlib.metadata, json, pathlib, sysconfig
 broken = [["", str(each)] for each in pathlib.Path(sysconfig.get_path("purelib")).glob("~*")]
-for each in importlib.metadata.distributions():
+for each in importlib.metadata.distributions(path=[sysconfig.get_path("purelib")]):
     try:
         name, files = each.metadata["Name"], each.files
     except Exception:
@@ -575,11 +614,27 @@ def check(call: Call) -> int:
 
 
 def test(call: Call) -> int:
-    """Runs every test but the soaks: two at a time, then one by one those that measure time or drive a browser."""
+    """Runs every test but the soaks and those of the real stacks: two at a time, then one by one those that measure
+    time or drive a browser.
+    """
     call.environment.ensure(LOCKS)
-    alone = "(serial or browser) and not soak"
-    groups = [["-n", "2", "--dist", "loadgroup", "-m", "not serial and not browser and not soak"], ["-m", alone]]
+    alone = "(serial or browser) and not soak and not stacks"
+    quick = "not serial and not browser and not soak and not stacks"
+    groups = [["-n", "2", "--dist", "loadgroup", "-m", quick], ["-m", alone]]
     return pytest(call.environment, groups, call.arguments)
+
+
+def stacks(call: Call) -> int:
+    """Installs the real stacks into ``.venv-stacks``: DeepSpeed, Megatron Core, Accelerate and Transformers."""
+    Extra(call.environment, name=".venv-stacks").ensure(["requirements-stacks.lock"])
+    return 0
+
+
+def test_stacks(call: Call) -> int:
+    """Runs the tests of the real stacks; the tests run in ``.venv``, their ranks in ``.venv-stacks``."""
+    call.environment.ensure(LOCKS)
+    stacks(call)
+    return pytest(call.environment, [["-m", "stacks and not soak"]], call.arguments)
 
 
 def soak(call: Call) -> int:
@@ -629,6 +684,8 @@ COMMANDS: Mapping[str, Callable[[Call], int]] = {
     "doctor": doctor,
     "bench": bench,
     "soak": soak,
+    "stacks": stacks,
+    "test-stacks": test_stacks,
     "lessons": lessons,
 }
 

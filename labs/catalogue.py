@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from labs.options import OPTIONS
 from labs.options.base import Options, TrainingOptions
+from labs.stacks.environment import needs
 from labs.telemetry.categories import CATEGORIES, Bytes
 from translations import CourseError
 
@@ -32,7 +33,7 @@ class Lab:
     Beside `train` the module may have `at_rest(options, ranks=, rank=) -> Bytes`, what its formula says before anything
     is run, and `conduct(options, ...) -> LabRun`, for a lab that is more than one run of its script. With `reference`
     the script also trains the same on one process. `view` is what is shown while it runs: memory, timetable, traffic or
-    timeline.
+    timeline. Where the lab `needs` packages of the real stacks, its ranks run in the environment that has them.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Lab:
     reference: bool = True
     view: str = "memory"
     room: str = ""
+    needs: tuple[str, ...] = ()
 
     @property
     def script(self) -> Path:
@@ -52,6 +54,10 @@ class Lab:
     def function(self, name: str) -> Any:
         """A function of the lab's module; None where it has none of that name. Loads torch."""
         return getattr(import_module(".".join(filter(None, ("labs", self.room, self.script.stem)))), name, None)
+
+    def python(self) -> Path | None:
+        """The interpreter of its ranks; None for this one. Raises CourseError where what it needs is not installed."""
+        return needs(*self.needs) if self.needs else None
 
 
 LABS = {
@@ -70,7 +76,9 @@ LABS = {
         Lab(name="pipeline", unit="10-pipeline", view="timetable"),
         Lab(name="checkpoint", unit="14-checkpoints", view="timeline"),
         Lab(name="elastic", unit="14-checkpoints", view="timeline"),
+        Lab(name="grpo", unit="17-cases", reference=False),
         Lab(name="layout", unit="11-3d", view="traffic"),
+        Lab(name="compile", unit="15-planning"),
         Lab(name="bloom-training", unit="17-cases", view="traffic", room="cases"),
     )
 }
@@ -78,7 +86,6 @@ LABS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabRun:
-        Lab(name="compile", unit="15-planning"),
     """What came out of a lab: `data` is the JSON of `shardwise lab run`, `rows` the live series of each rank's
     memory.
     """
@@ -200,6 +207,7 @@ def run_lab(
     number = ranks_of(name, options, ranks)
     settings = checked(name, options, ranks=number)
     _fits(chosen, settings, ranks=number)
+    python = chosen.python()
     if conduct := chosen.function("conduct"):
         conducted: LabRun = conduct(settings, ranks=number, timeout=timeout, on_row=on_row, on_output=on_output)
         return conducted
@@ -215,6 +223,7 @@ def run_lab(
                 timeout=timeout,
                 on_output=on_output,
                 folder=folder,
+                python=python,
             )
         rows, happened = read(folder), events.read(folder)
     reports = [cast("dict[str, Any]", result.value) for result in outcome.ranks]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from labs.stacks.environment import NAMES, missing
 from shardwise.doctor import chromium
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ NEEDS = {
         lambda: shutil.which("bwrap") is not None,
         "bubblewrap is not here, so this test is skipped (apt install bubblewrap).",
     ),
+    "stacks": (lambda: not missing(*NAMES), missing(*NAMES)),
     "gpu": (_has_gpu, "PyTorch finds no GPU here, so this test is skipped."),
 }
 

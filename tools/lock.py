@@ -1,4 +1,4 @@
-"""Writes ``requirements.lock`` and ``requirements-dev.lock`` anew: ``python tools/lock.py`` (needs ``pip install uv``).
+"""Writes ``requirements.lock`` and its companions anew: ``python tools/lock.py`` (needs ``pip install uv``).
 
 uv resolves what ``pyproject.toml`` asks for, once for every Python from 3.11 and for Linux and macOS together. Versions
 that are locked now are kept where they still fit; ``--upgrade`` takes the newest. The locks are requirements files that
@@ -61,13 +61,22 @@ def main() -> int:
     (ROOT / "requirements-dev.lock").write_text(
         text("what the tests and checks need besides", only_dev, {}), encoding="utf-8"
     )
-    print(f"{len(course)} packages to run, {len(only_dev)} more to test")
+    stacks = resolve(
+        [*runtime, *project["project"]["optional-dependencies"]["stacks"]],
+        constraints=[*fixed, *kept] if not arguments.upgrade else fixed,
+        uv=arguments.uv,
+    )
+    only_stacks = [each for each in stacks if (each["name"], each["version"]) not in names]
+    (ROOT / "requirements-stacks.lock").write_text(
+        text("what the labs of the real stacks need besides", only_stacks, {}), encoding="utf-8"
+    )
+    print(f"{len(course)} packages to run, {len(only_dev)} more to test, {len(only_stacks)} more for the real stacks")
     return 0
 
 
 def locked_versions() -> Iterable[str]:
-    """What both locks say now, as constraints."""
-    for name in ("requirements.lock", "requirements-dev.lock"):
+    """What the locks say now, as constraints."""
+    for name in ("requirements.lock", "requirements-dev.lock", "requirements-stacks.lock"):
         if (path := ROOT / name).exists():
             yield from (
                 line for line in path.read_text(encoding="utf-8").splitlines() if re.match(r"[A-Za-z0-9]", line)

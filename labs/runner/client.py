@@ -50,12 +50,14 @@ def run(
     folder: Path | None = None,
     name: str = "cell",
     start_method: StartMethod | None = None,
+    python: Path | None = None,
 ) -> Run:
     """Run an ordinary torchrun script on ``ranks`` ranks of this machine, and wait for it.
 
     ``script`` is a file, or source text that tracebacks call ``name``. ``on_output(rank, line)`` gets each line as it
     comes and ``on_tick(folder)`` is called several times a second, both in the calling thread. A run that takes longer
     than ``timeout`` seconds, or in which a rank waits in one operation for longer than ``patience``, is ended.
+    ``python`` is the interpreter of the ranks, where it is not this process's own.
 
     Raises RankFailed where a rank broke the run and CourseError where it could not begin. However it ends, no rank is
     left.
@@ -88,7 +90,7 @@ def run(
         environment={**os.environ, processes.OWNER: _servers.owner},
     )
     begun = time.monotonic()
-    asked = _Asked(plan, start_method or default_method())
+    asked = _Asked(plan, start_method or default_method(), python=str(python or sys.executable))
     over = asked.follow(on_output, on_tick)
     outputs = tuple("".join(line + "\n" for line in lines) for lines in asked.lines)
     failed = diagnosis.diagnose(plan, over, outputs)
@@ -122,19 +124,19 @@ def warm_up() -> None:
 
 
 def shut_down() -> None:
-    """End the server, and with it every run that is under way. The next run starts another."""
+    """End the servers, and with them every run that is under way. The next run starts another."""
     _servers.end()
 
 
 def survivors(owner: str | None = None) -> tuple[int, ...]:
     """The ids of the live processes that a process's runner started, found by the mark in their environment.
 
-    Without ``owner``, this process's, but for the idle server. A test marks another process by starting it with
+    Without ``owner``, this process's, but for the idle servers. A test marks another process by starting it with
     ``SHARDWISE_OWNER`` in its environment.
     """
     if owner is not None:
         return tuple(each for each in processes.marked(owner) if each != os.getpid())
-    return tuple(each for each in processes.marked(_servers.owner) if each not in (os.getpid(), _servers.pid))
+    return tuple(each for each in processes.marked(_servers.owner) if each not in (os.getpid(), *_servers.pids))
 
 
 class _Asked:
@@ -144,10 +146,11 @@ class _Asked:
     in between; the calling thread waits for what the thread puts into a queue.
     """
 
-    def __init__(self, plan: Plan, method: StartMethod) -> None:
+    def __init__(self, plan: Plan, method: StartMethod, *, python: str) -> None:
         self.lines: list[list[str]] = [[] for _ in range(plan.ranks)]
         self._plan = plan
         self._method = method
+        self._python = python
         self._events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._cancelled = threading.Event()
         self._done = threading.Event()
@@ -219,7 +222,8 @@ class _Asked:
     def _talk_with_leader(self) -> None:
         if self._cancelled.is_set():
             return
-        leader = _servers.ask() if self._method == "forkserver" else _spawn_leader(self._plan)
+        forks = self._method == "forkserver"
+        leader = _servers.ask(self._python) if forks else _spawn_leader(self._plan, python=self._python)
         with contextlib.closing(leader):
             leader.channel.sendall(self._plan.to_json().encode() + b"\n")
             if not self._pass_events(leader):
@@ -251,7 +255,7 @@ class _Asked:
                 if not leader.has_begun and silent > _START_LIMIT:
                     complaint = leader.complaint()
                     if self._method == "forkserver":
-                        _servers.end()  # it may be stopped, too
+                        _servers.end(self._python)  # it may be stopped, too
                     raise TimeoutError(complaint)
                 continue
             heard = time.monotonic()
@@ -313,14 +317,15 @@ class _Leader:
 
 
 class _Server:
-    """A fork server that this process started."""
+    """A fork server that this process started, of one interpreter."""
 
-    def __init__(self, owner: str) -> None:
+    def __init__(self, owner: str, *, python: str) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="shardwise-server-"))
         self._log = self._folder / "log"
         self._control, theirs = _pair()
         with theirs, self._log.open("wb") as log:
-            self.process = _helper("labs.runner.server", [theirs, str(self._folder)], log=log, owner=owner)
+            told = (theirs, str(self._folder))
+            self.process = _helper("labs.runner.server", told, log=log, owner=owner, python=python)
         self._end = weakref.finalize(self, _Server._close, self._control, self.process, self._folder, os.getpid())
 
     def ask(self) -> _Leader:
@@ -351,40 +356,42 @@ class _Server:
 
 
 class _Servers:
-    """The one server of this process, if it has one."""
+    """The servers of this process, one for each interpreter that it has run ranks with."""
 
     def __init__(self) -> None:
         self.owner = os.environ.get(processes.OWNER) or uuid.uuid4().hex
         self._lock = threading.Lock()
-        self._server: _Server | None = None
+        self._servers: dict[str, _Server] = {}
 
-    def get(self) -> _Server:
+    def get(self, python: str) -> _Server:
         with self._lock:
-            if self._server is None or not self._server.alive:
-                self._server = _Server(self.owner)
-            return self._server
+            server = self._servers.get(python)
+            if server is None or not server.alive:
+                server = self._servers[python] = _Server(self.owner, python=python)
+            return server
 
-    def ask(self) -> _Leader:
-        """A leader from the server; from a new one, if the old was ended by someone else."""
+    def ask(self, python: str) -> _Leader:
+        """A leader from the interpreter's server; from a new one, if the old was ended by someone else."""
         try:
-            return self.get().ask()
+            return self.get(python).ask()
         except OSError:
-            self.end()
-            return self.get().ask()
+            self.end(python)
+            return self.get(python).ask()
 
     def warm_up(self) -> None:
         with contextlib.suppress(OSError):
-            self.get()
+            self.get(sys.executable)
 
-    def end(self) -> None:
+    def end(self, python: str | None = None) -> None:
+        """End the server of one interpreter, or all of them."""
         with self._lock:
-            server, self._server = self._server, None
-        if server is not None:
+            ended = [self._servers.pop(each) for each in list(self._servers) if python in (None, each)]
+        for server in ended:
             server.end()
 
     @property
-    def pid(self) -> int | None:
-        return self._server.process.pid if self._server is not None else None
+    def pids(self) -> tuple[int, ...]:
+        return tuple(each.process.pid for each in self._servers.values())
 
 
 _open: weakref.WeakSet[socket.socket] = weakref.WeakSet()
@@ -409,23 +416,23 @@ def _pair() -> tuple[socket.socket, socket.socket]:
     return pair
 
 
-def _spawn_leader(plan: Plan) -> _Leader:
+def _spawn_leader(plan: Plan, *, python: str) -> _Leader:
     """A leader that is a process of its own, whose ranks are too."""
     ours, theirs = _pair()
     file = plan.path / "leader.log"
     with theirs, file.open("wb") as log:
-        process = _helper("labs.runner.leader", [theirs], log=log, owner=_servers.owner)
+        process = _helper("labs.runner.leader", [theirs], log=log, owner=_servers.owner, python=python)
     return _Leader(channel=ours, log=file, process=process)
 
 
 def _helper(
-    module: str, arguments: Sequence[socket.socket | str], *, log: BinaryIO, owner: str
+    module: str, arguments: Sequence[socket.socket | str], *, log: BinaryIO, owner: str, python: str
 ) -> subprocess.Popen[bytes]:
     """Start a process of the runner, in a session of its own, so that the terminal's interrupt does not reach it."""
     sockets = [each.fileno() for each in arguments if isinstance(each, socket.socket)]
     told = [str(each.fileno()) if isinstance(each, socket.socket) else each for each in arguments]
     return subprocess.Popen(
-        [*processes.PYTHON, module, str(os.getpid()), *told],
+        [python, *processes.MODULE, module, str(os.getpid()), *told],
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,

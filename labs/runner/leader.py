@@ -364,7 +364,10 @@ def spawn(plan: Plan, place: Place) -> int:
     """Start a rank as an interpreter of its own."""
     told = replace(plan, environment={}).to_json()
     started = subprocess.Popen(
-        [*processes.PYTHON, "labs.runner.child", told, str(place.rank), str(os.getpid()), str(place.lifeline)],
+        [
+            *(sys.executable, *processes.MODULE, "labs.runner.child"),
+            *(told, str(place.rank), str(os.getpid()), str(place.lifeline)),
+        ],
         stdin=subprocess.DEVNULL,
         stdout=place.output,
         stderr=place.output,

@@ -21,7 +21,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-PYTHON = (sys.executable, "-P", "-m")
+MODULE = ("-P", "-m")
 """How a helper process starts: never with the learner's folder on the path, where a file may be named like a module."""
 
 

@@ -22,6 +22,7 @@ ROOT = Path(start.__file__).parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 RUN = start.Lock(ROOT / "requirements.lock")
 DEV = start.Lock(ROOT / "requirements-dev.lock")
+STACKS = start.Lock(ROOT / "requirements-stacks.lock")
 
 
 def requirements(lines: list[str]) -> list[Requirement]:
@@ -42,6 +43,7 @@ def test_everything_that_is_asked_for_is_locked_in_a_version_that_was_asked_for(
     for asked, locks in (
         (PROJECT["project"]["dependencies"] + groups["build"], (RUN,)),
         (groups["dev"], (RUN, DEV)),
+        (PROJECT["project"]["optional-dependencies"]["stacks"], (RUN, STACKS)),
     ):
         for requirement in requirements(asked):
             versions = locked(*locks)[canonicalize_name(requirement.name)]
@@ -68,7 +70,7 @@ def test_the_lock_is_complete_so_that_pip_resolves_nothing() -> None:
 
 
 def test_every_package_but_torch_has_hashes_and_a_size() -> None:
-    for package in [*RUN.packages, *DEV.packages]:
+    for package in [*RUN.packages, *DEV.packages, *STACKS.packages]:
         assert bool(package.hashes) == (package.name != "torch"), package.name
         assert package.name == "torch" or package.bytes > 0
         assert re.fullmatch(r"[a-z0-9-]+==[^\s;]+( ; .+)?", package.requirement)
@@ -77,10 +79,11 @@ def test_every_package_but_torch_has_hashes_and_a_size() -> None:
     for machine in ("linux-x86_64", "linux-aarch64", "macos-arm64"):
         assert RUN.download[machine] > 50_000_000
         assert DEV.download[machine] > 1_000_000
+        assert STACKS.download[machine] > 1_000_000
 
 
 def test_the_locks_name_no_host_but_the_public_ones() -> None:
-    for name in ("requirements.lock", "requirements-dev.lock", "environment.yml"):
+    for name in ("requirements.lock", "requirements-dev.lock", "requirements-stacks.lock", "environment.yml"):
         hosts = set(re.findall(r"https?://([^/\s]+)", (ROOT / name).read_text(encoding="utf-8")))
         assert hosts <= {"files.pythonhosted.org", "download.pytorch.org"}
 
@@ -122,7 +125,7 @@ def test_every_dependency_is_explained() -> None:
     page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8").lower()
     asked = (
         PROJECT["project"]["dependencies"] + PROJECT["dependency-groups"]["build"] + PROJECT["dependency-groups"]["dev"]
-    )
+    ) + PROJECT["project"]["optional-dependencies"]["stacks"]
     for requirement in requirements(asked):
         name = "types-*" if requirement.name.startswith("types-") else requirement.name
         assert re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", page), f"{name} is not in docs/dependencies.md"

@@ -200,6 +200,29 @@ def test_a_changed_lock_installs_what_changed(course: Course) -> None:
     assert shown.stdout == "2\n"
 
 
+def test_an_extra_environment_finds_in_the_courses_what_it_does_not_hold(course: Course) -> None:
+    environment, said = course.start()
+    digest = course.wheel("quince", "1.0", {"quince.py": "import plum\nx = plum.x\n"})
+    lock = ["# download linux-x86_64 1000000", "quince==1.0", "#   bytes 1000000", f"#   sha256:{digest}"]
+    (course.root / "extra.lock").write_text("\n".join(lock) + "\n")
+    extra = start.Extra(environment, name=".venv-extra")
+    extra.ensure(["extra.lock"])
+    assert "1/1 quince 1.0" in said.getvalue()
+    assert extra.found() == extra.wanted(["extra.lock"])
+    shown = subprocess.run([extra.python, "-c", "import quince; print(quince.x)"], capture_output=True, text=True)
+    assert shown.stdout == "1\n"
+    assert "quince" not in course.installed()
+    assert not list((course.root / ".venv-extra").glob("lib/python*/site-packages/plum*"))
+
+    told = len(said.getvalue())
+    extra.ensure(["extra.lock"])
+    assert len(said.getvalue()) == told, "a second start does nothing"
+    extra.stamp.unlink()
+    next((course.root / ".venv-extra").glob("lib/python*/site-packages/quince.py")).unlink()
+    extra.ensure(["extra.lock"])
+    subprocess.run([extra.python, "-c", "import quince"], check=True)
+
+
 @pytest.mark.parametrize("lost", ["record", "module", "metadata"])
 def test_an_interrupted_installation_is_repaired(course: Course, lost: str) -> None:
     environment, said = course.start()
@@ -433,6 +456,6 @@ def test_an_unknown_build_is_refused_with_the_choices() -> None:
 
 def test_make_knows_every_command() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = re.search(r"^([a-z ]+):$", makefile, re.MULTILINE)
+    targets = re.search(r"^([a-z -]+):$", makefile, re.MULTILINE)
     assert targets is not None
     assert set(targets.group(1).split()) == set(start.COMMANDS)

@@ -275,13 +275,18 @@ def test_the_server_has_no_threads_that_a_copy_would_miss() -> None:
 
 
 def test_ranks_may_have_another_interpreter_with_a_server_of_its_own(tmp_path: Path) -> None:
-    other = tmp_path / "python"
+    for name in ("lib", "pyvenv.cfg"):
+        (tmp_path / name).symlink_to(Path(sys.prefix) / name)
+    other = tmp_path / "bin" / "python"
+    other.parent.mkdir()
     other.symlink_to(sys.executable)
     ran = runner.run("import os, sys; print(sys.executable, os.environ['RANK'])", ranks=2, python=other)
     assert [each.output for each in ran.ranks] == [f"{other} {rank}\n" for rank in range(2)]
     assert str(other) in _servers._servers
     spawned = runner.run("import sys; print(sys.executable)", ranks=1, python=other, start_method="spawn")
     assert spawned.ranks[0].output == f"{other}\n"
+    _servers.end(str(other))
+    assert str(other) not in _servers._servers
 
 
 def test_asking_does_not_need_torch() -> None:

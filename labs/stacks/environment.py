@@ -1,0 +1,50 @@
+"""Which interpreter has the real stacks: this one (`pip install shardwise[stacks]`), or that of `make stacks`."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+from translations import CourseError
+
+FOLDER = Path(__file__).parents[2] / ".venv-stacks"
+NAMES = {
+    "accelerate": "Accelerate",
+    "deepspeed": "DeepSpeed",
+    "megatron.core": "Megatron Core",
+    "transformers": "Transformers",
+}
+
+
+def needs(*packages: str) -> Path:
+    """The interpreter that can import all of the packages; CourseError that says in one sentence what to install.
+
+    Give it to `labs.runner.run(..., python=)`; `Lab(needs=...)` does so by itself.
+    """
+    if all(importlib.util.find_spec(each) for each in packages):
+        return Path(sys.executable)
+    for each in packages:
+        if not _installed(each):
+            raise CourseError("labs.needs-stack", name=NAMES[each])
+    return FOLDER / "bin" / "python"
+
+
+def missing(*packages: str) -> str:
+    """The sentence that `needs` would raise, for a test that is skipped; empty where nothing is missing."""
+    try:
+        needs(*packages)
+    except CourseError as error:
+        return str(error)
+    return ""
+
+
+def _installed(package: str) -> bool:
+    """Whether the environment of `make stacks` is whole, by its stamp, and has the package."""
+    try:
+        stamp = json.loads((FOLDER / "shardwise-stamp.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    places = FOLDER.glob("lib/python*/site-packages")
+    return "requirements-stacks.lock" in stamp and any(place.joinpath(*package.split(".")).is_dir() for place in places)
