@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from labs.planner.models import section, whole
 from translations import CourseError
 
 
@@ -53,10 +54,10 @@ def accelerators() -> Mapping[str, Accelerator]:
 
 
 def read(file: Path) -> dict[str, Accelerator]:
-    """The accelerators of a file. Raises CourseError for what is none."""
+    """The accelerators of a file, which may hold models instead. Raises CourseError for what is none."""
     try:
         found = {}
-        for row in yaml.safe_load(file.read_text(encoding="utf-8"))["accelerators"]:
+        for row in section(file, "accelerators", beside="models"):
             made = _accelerator(row)
             for name in (made.name, *row.get("aliases", ())):
                 found[str(name).lower()] = made
@@ -66,6 +67,10 @@ def read(file: Path) -> dict[str, Accelerator]:
 
 
 def _accelerator(row: dict[str, Any]) -> Accelerator:
+    whole(row, "node")
+    for name in ("memory", "bandwidth", "peak", "link"):
+        if not row[name] > 0:
+            raise ValueError(f"{name}: {row[name]}")
     return Accelerator(
         name=row["name"],
         title=row.get("title", row["name"]),

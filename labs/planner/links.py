@@ -22,7 +22,7 @@ AXES = ("tensor", "context", "data", "pipeline")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
     """One axis on the busiest rank: bytes it sends in one step, the link, seconds on it, and the share of these that
-    computation can hide.
+    can go on while the rank computes.
     """
 
     name: str
@@ -33,8 +33,8 @@ class Axis:
 
     @property
     def exposed(self) -> float:
-        """Seconds that nothing hides."""
-        return self.seconds * (1 - self.overlap)
+        """Seconds that nothing can hide, however long the rank computes."""
+        return self.seconds * (1 - self.overlap) if self.overlap < 1 else 0.0
 
 
 def axes(plan: Configuration, *, gpu: Accelerator) -> tuple[Axis, ...]:
@@ -80,6 +80,40 @@ def data_bytes(plan: Configuration) -> float:
         3: k * (gradient + 2 * parameter),
     }[plan.zero]
     return count * moved * (d - 1) / d
+
+
+def in_the_open(found: Sequence[Axis], *, computing: float) -> dict[str, float]:
+    """Seconds of each axis that computation does not hide: what can never go on beside it, and of the rest what a link
+    is still busy with once the computation is over.
+    """
+    open_: dict[str, float] = {}
+    for link in ("node", "network"):
+        on_it = [axis for axis in found if axis.link == link]
+        hideable = sum(axis.seconds * axis.overlap for axis in on_it if axis.overlap)
+        late = 1 - computing / hideable if hideable > computing else 0.0
+        for axis in on_it:
+            open_[axis.name] = axis.exposed + (axis.seconds * axis.overlap * late if late else 0.0)
+    return open_
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Busy:
+    """What one kind of link carries in a step on the busiest rank: bytes, bytes a second, and seconds for them."""
+
+    link: str
+    rate: float
+    bytes: float
+
+    @property
+    def seconds(self) -> float:
+        return self.bytes / self.rate
+
+
+def busy(found: Sequence[Axis], *, gpu: Accelerator) -> tuple[Busy, ...]:
+    """The links of a node and between nodes, and beside them the host's (PCIe), were it to carry what the node's do."""
+    inside, outside = (sum(axis.bytes for axis in found if axis.link == link) for link in ("node", "network"))
+    links = (("node", gpu.link, inside), ("host", gpu.host, inside), ("network", gpu.network, outside))
+    return tuple(Busy(link=link, rate=rate, bytes=sent) for link, rate, sent in links if rate)
 
 
 def bottleneck(found: Sequence[Axis], *, computing: float) -> str | None:

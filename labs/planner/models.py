@@ -176,25 +176,41 @@ def models() -> Mapping[str, Model]:
 
 
 def read(file: Path) -> dict[str, Model]:
-    """The models of a file. Raises CourseError for what is no model."""
+    """The models of a file, which may hold accelerators instead. Raises CourseError for what is no model."""
     try:
-        rows = yaml.safe_load(file.read_text(encoding="utf-8"))["models"]
         found = {}
-        for row in rows:
+        for row in section(file, "models", beside="accelerators"):
             made = _model(dict(row))
             for name in (made.name, *row.get("aliases", ())):
                 found[str(name).lower()] = made
         return found
-    except (OSError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
+    except (OSError, KeyError, TypeError, ValueError, ZeroDivisionError, yaml.YAMLError) as error:
         raise CourseError("labs.models-unreadable", file=str(file), detail=error) from error
 
 
+def section(file: Path, name: str, *, beside: str) -> list[Any]:
+    """The rows under a name; none where the file has only the other kind. Raises KeyError where it has neither."""
+    content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    if not isinstance(content, dict) or not {name, beside} & content.keys():
+        raise KeyError(name)
+    return list(content.get(name, ()))
+
+
+def whole(row: Mapping[str, Any], *names: str) -> None:
+    """Raises ValueError unless each of the values is a whole number above zero."""
+    for name in names:
+        if type(row[name]) is not int or row[name] < 1:
+            raise ValueError(f"{name}: {row[name]}")
+
+
 def _model(row: dict[str, Any]) -> Model:
+    whole(row, "layers", "hidden", "heads", "sequence", "vocabulary")
     row.pop("aliases", None)
     row.setdefault("title", row["name"])
     row.setdefault("features", 4 * row["hidden"])
     row.setdefault("key_value_heads", row["heads"])
     row.setdefault("head_size", row["hidden"] // row["heads"])
+    whole(row, "features", "key_value_heads", "head_size")
     if experts := row.get("experts"):
         row["experts"] = Experts(**experts)
     if latent := row.get("latent"):

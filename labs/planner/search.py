@@ -7,15 +7,15 @@ without a look is only what cannot win: more recomputation than is needed to fit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from labs.planner.configuration import RECOMPUTE, STACKS, Configuration, Stack
 from labs.planner.hardware import Accelerator
-from labs.planner.links import axes
+from labs.planner.links import axes, in_the_open
 from labs.planner.memory import Memory, memory
 from labs.planner.models import Model
-from labs.planner.throughput import LAYER, bubble, seconds, step_flops
+from labs.planner.throughput import LAYER, bubble, compute_seconds, seconds, step_flops
 from translations import CourseError
 
 LARGEST_MICRO_BATCH = 16
@@ -45,7 +45,6 @@ class Ranked:
             "recompute": plan.recompute,
             "micro_batch": plan.micro_batch,
             "interleave": plan.interleave,
-            "sequence_parallel": plan.sequence_parallel,
             "seconds": self.seconds,
             "bytes": self.bytes,
             "why_next_lost": self.why_next_lost,
@@ -62,17 +61,50 @@ def search(
     sequence: int | None = None,
     efficiency: float = LAYER,
     most: int = 10,
+    recompute: Sequence[str] = RECOMPUTE,
+    sequence_parallel: bool = True,
 ) -> tuple[Ranked, ...]:
-    """The best variant of each dp x tp x pp, at most `most` of them. Raises CourseError where none fits, with the
+    """The best variant of each dp x tp x pp, at most `most` of them. Where the matrices are split, so is the sequence
+    beside them, unless `sequence_parallel` says that the stack cannot. Raises CourseError where none fits, with the
     layout that comes nearest.
     """
+    found = ranking(
+        model, gpus=gpus, gpu=gpu, batch=batch, stack=stack, sequence=sequence, efficiency=efficiency,
+        recompute=recompute, sequence_parallel=sequence_parallel,
+    )  # fmt: skip
+    kept = found[: most + 1]
+    return tuple(
+        replace(
+            each,
+            why_next_lost=spends_more_on(each, after, gpu=gpu, efficiency=efficiency) if after is not None else None,
+        )
+        for each, after in zip(kept[:most], [*kept[1:], None], strict=False)
+    )
+
+
+def ranking(
+    model: Model,
+    *,
+    gpus: int,
+    gpu: Accelerator,
+    batch: int,
+    stack: Stack = STACKS["megatron"],
+    sequence: int | None = None,
+    efficiency: float = LAYER,
+    recompute: Sequence[str] = RECOMPUTE,
+    sequence_parallel: bool = True,
+) -> list[Ranked]:
+    """All of them, without what the next one spends more on."""
     found: list[Ranked] = []
     nearest: Memory | None = None
-    for degrees in _degrees(model, gpus=gpus, batch=batch, node=gpu.node):
+    for degrees in all_degrees(model, gpus=gpus, batch=batch, node=gpu.node):
         best: Ranked | None = None
-        for plan in _variants(model, degrees, batch=batch, stack=stack, sequence=sequence):
+        for plan in _variants(
+            model, degrees, batch=batch, stack=stack, sequence=sequence, recompute=recompute,
+            sequence_parallel=sequence_parallel,
+        ):  # fmt: skip
             took = seconds(plan, gpu=gpu, efficiency=efficiency)
-            if best is not None and took > best.seconds:
+            if took == float("inf") or (best is not None and took > best.seconds):
                 continue
             held = memory(plan, gpu=gpu)
             if not held.fits:
@@ -87,14 +119,10 @@ def search(
             raise CourseError("labs.plan-batch", batch=batch, gpus=gpus)
         raise CourseError("labs.plan-none-fits", least=-(-nearest.total // 10**9), memory=gpu.memory // 10**9)
     found.sort(key=lambda each: (each.seconds, each.bytes))
-    kept = found[: most + 1]
-    return tuple(
-        replace(each, why_next_lost=_why(each, after, gpu=gpu) if after is not None else None)
-        for each, after in zip(kept[:most], [*kept[1:], None], strict=False)
-    )
+    return found
 
 
-def _degrees(model: Model, *, gpus: int, batch: int, node: int) -> Iterator[tuple[int, int, int]]:
+def all_degrees(model: Model, *, gpus: int, batch: int, node: int) -> Iterator[tuple[int, int, int]]:
     """(dp, tp, pp) with dp x tp x pp = gpus; the tensor axis stays inside of a node."""
     for tp in _divisors(gpus):
         if model.heads % tp or tp > node:
@@ -106,7 +134,14 @@ def _degrees(model: Model, *, gpus: int, batch: int, node: int) -> Iterator[tupl
 
 
 def _variants(
-    model: Model, degrees: tuple[int, int, int], *, batch: int, stack: Stack, sequence: int | None
+    model: Model,
+    degrees: tuple[int, int, int],
+    *,
+    batch: int,
+    stack: Stack,
+    sequence: int | None,
+    recompute: Sequence[str] = RECOMPUTE,
+    sequence_parallel: bool = True,
 ) -> Iterator[Configuration]:
     """All that the degrees leave open, the cheaper recomputation first."""
     dp, tp, pp = degrees
@@ -118,7 +153,7 @@ def _variants(
             for zero in (0, 1) if pp > 1 else (0, 1, 2, 3):
                 if zero and dp == 1:
                     continue
-                for recompute in RECOMPUTE:
+                for how in recompute:
                     yield Configuration(
                         model=model,
                         dp=dp,
@@ -128,8 +163,8 @@ def _variants(
                         micro_batch=micro_batch,
                         micro_batches=micro_batches,
                         sequence=sequence,
-                        recompute=recompute,
-                        sequence_parallel=tp > 1,
+                        recompute=how,
+                        sequence_parallel=sequence_parallel and tp > 1,
                         interleave=interleave,
                         stack=stack,
                     )
@@ -144,12 +179,13 @@ def _interleavings(model: Model, *, pp: int, micro_batches: int) -> Iterator[int
                 yield chunks
 
 
-def _why(better: Ranked, worse: Ranked, *, gpu: Accelerator) -> str:
+def spends_more_on(better: Ranked, worse: Ranked, *, gpu: Accelerator, efficiency: float = LAYER) -> str:
     """The id of what the worse layout spends most more seconds on."""
 
     def parts(ranked: Ranked) -> dict[str, float]:
         plan = ranked.plan
-        sent = {f"{axis.name}-traffic": axis.exposed for axis in axes(plan, gpu=gpu)}
+        computing = compute_seconds(plan, gpu=gpu, efficiency=efficiency)
+        sent = {f"{name}-traffic": each for name, each in in_the_open(axes(plan, gpu=gpu), computing=computing).items()}
         outside = sent["data-traffic"] + sent["pipeline-traffic"]
         idle = (ranked.seconds - outside) * bubble(plan)
         again = 1 - step_flops(plan, recompute="none") / step_flops(plan)

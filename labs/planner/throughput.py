@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from labs.planner import activations
 from labs.planner.configuration import Configuration
 from labs.planner.hardware import Accelerator
-from labs.planner.links import axes
+from labs.planner.links import axes, in_the_open
+from translations import CourseError
 
 LAYER = 0.48
 """The share of an A100's peak that one layer of a 22B model reached, forward and backward, on 8 tensor-parallel ranks:
@@ -75,9 +76,9 @@ def compute_seconds(plan: Configuration, *, gpu: Accelerator, efficiency: float 
 
 def seconds(plan: Configuration, *, gpu: Accelerator, efficiency: float = LAYER) -> float:
     """Seconds of one step: computation of the fullest stage, the bubble around it, and what is sent in the open."""
-    sent = {axis.name: axis.exposed for axis in axes(plan, gpu=gpu)}
-    inside = compute_seconds(plan, gpu=gpu, efficiency=efficiency) + sent["tensor"] + sent["context"]
-    return inside / (1 - bubble(plan)) + sent["data"] + sent["pipeline"]
+    computing = compute_seconds(plan, gpu=gpu, efficiency=efficiency)
+    sent = in_the_open(axes(plan, gpu=gpu), computing=computing)
+    return (computing + sent["tensor"] + sent["context"]) / (1 - bubble(plan)) + sent["data"] + sent["pipeline"]
 
 
 def throughput(
@@ -93,6 +94,8 @@ def throughput(
     """
     plan.checked()
     step = step_seconds or seconds(plan, gpu=gpu)
+    if step == float("inf"):
+        raise CourseError("labs.plan-no-network", gpu=gpu.title, node=gpu.node)
     model, hardware = step_flops(plan, recompute="none"), step_flops(plan)
     hours = None
     if tokens is not None:

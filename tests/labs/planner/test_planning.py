@@ -14,7 +14,7 @@ from labs.planner.hardware import accelerator
 from labs.planner.links import axes, data_bytes
 from labs.planner.memory import advice, in_flight, memory, of_parameters, rank_bars, stage_parameters
 from labs.planner.models import gpt, model
-from labs.planner.search import _degrees, _variants, search
+from labs.planner.search import _variants, all_degrees, search
 from labs.planner.throughput import LAYER, bubble, seconds, step_flops, throughput
 from translations import CourseError
 
@@ -170,7 +170,7 @@ def test_the_search_finds_what_brute_force_finds(gpus: int, batch: int, layers: 
     shape = gpt(layers=layers, hidden=1024, heads=16, vocabulary=5000, sequence=512)
     tried = [
         plan
-        for degrees in _degrees(shape, gpus=gpus, batch=batch, node=A100.node)
+        for degrees in all_degrees(shape, gpus=gpus, batch=batch, node=A100.node)
         for plan in _variants(shape, degrees, batch=batch, stack=STACKS["megatron"], sequence=None)
     ]
     fitting = [plan for plan in tried if memory(plan, gpu=A100).fits]

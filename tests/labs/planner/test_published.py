@@ -111,5 +111,12 @@ def test_a_learner_adds_a_model_and_an_accelerator_in_a_file(tmp_path: Path) -> 
     file.write_text("models: [{name: mine, layers: 2, hiden: 8}]")
     with pytest.raises(CourseError, match="no models"):
         models.model("mine", file=file)
-    with pytest.raises(CourseError, match="no accelerators"):
-        hardware.accelerator("card", file=file)
+    assert hardware.accelerator("a100", file=file).name == "a100-80", "a file may hold models only"
+    for rows in ("[]", "[{name: x, memory: 1}]", "[{name: x, memory: 0, bandwidth: 1, peak: 2, link: 1, node: 1}]"):
+        file.write_text(f"accelerators: {rows}" if rows != "[]" else rows)
+        with pytest.raises(CourseError, match="no accelerators"):
+            hardware.accelerator("card", file=file)
+    for heads in ("0", "two", "1.5"):
+        file.write_text(f"models: [{{name: mine, layers: 2, hidden: 8, heads: {heads}, sequence: 4, vocabulary: 16}}]")
+        with pytest.raises(CourseError, match="heads"):
+            models.model("mine", file=file)
