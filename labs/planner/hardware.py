@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,14 @@ import yaml
 from labs.planner.models import section, whole
 from translations import CourseError
 
+NARROW = ("fp8", "fp4")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accelerator:
     """One accelerator. `link` is what it sends to its peers in a node of `node`, `network` to other nodes, `host` to
-    the host's memory, each in one direction; 0 or None where nothing is known.
+    the host's memory, each in one direction; 0 or None where nothing is known. `peak` is that of bf16, `narrow` those
+    of the narrower formats in which it can multiply.
     """
 
     name: str
@@ -35,6 +38,16 @@ class Accelerator:
     host: float
     watts: float | None
     source: str
+    narrow: Mapping[str, float] = field(default_factory=dict)
+
+    def peak_of(self, precision: str) -> float:
+        """FLOP/s of dense products in bf16, fp8 or fp4. Raises CourseError where it has no products in that format."""
+        known = {"bf16": self.peak, **self.narrow}
+        if precision not in known:
+            raise CourseError(
+                "labs.no-such-product", gpu=self.title, precision=precision, known=", ".join(sorted(known))
+            )
+        return known[precision]
 
 
 def accelerator(name: str, *, file: Path | None = None) -> Accelerator:
@@ -84,4 +97,5 @@ def _accelerator(row: dict[str, Any]) -> Accelerator:
         host=row.get("host", 0) * 1e9,
         watts=row.get("watts"),
         source=row["source"],
+        narrow={name: row[name] * 1e12 for name in NARROW if name in row},
     )
