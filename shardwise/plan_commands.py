@@ -286,6 +286,17 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
         else:
             plan_shown.simulated(found, ranks=plan.gpus, text=context.obj.text)
 
+    @app.command("compare-planners", help="cli-compare-planners")
+    def compare_planners(context: Context, as_json: Json = False, _lang: Lang = None) -> None:
+        from labs.planner.beside import beside
+        from shardwise import plan_shown
+
+        found = beside()
+        if as_json:
+            print_json({"planner": "alpa", "models": [each.as_json() for each in found]})
+        else:
+            plan_shown.beside(found, text=context.obj.text)
+
     @app.command("plan", help="cli-plan")
     def plan(
         context: Context,

@@ -13,6 +13,7 @@ from labs.telemetry.drawing.palette import LOOKS
 from translations import Translator, formats
 
 if TYPE_CHECKING:
+    from labs.planner.beside import Beside
     from labs.planner.configuration import Configuration
     from labs.planner.estimators import Compared
     from labs.planner.hardware import Accelerator
@@ -148,6 +149,31 @@ def estimators(found: Sequence[Compared], *, text: Translator) -> None:
         console.print(f"{_ESTIMATORS[each.name]}:", style="bold", highlight=False)
         for reason in each.differs:
             console.print("  " + text(f"shardwise.plan-differs-{reason}"), highlight=False)
+
+
+def beside(found: Sequence[Beside], *, text: Translator) -> None:
+    """Another planner's published layouts, ours under the same rules, and what the difference costs."""
+    console, language = Console(), text.language
+    table = Table(title=text("shardwise.plan-beside-title"), title_justify="left")
+    for heading in ("model", "gpus", "published", "ours", "costs", "reason", "measured", "predicted"):
+        table.add_column(text(f"shardwise.plan-beside-{heading}"))
+    for each in found:
+        theirs = _layout(each.published) + ("*" if each.unequal else "")
+        costs = formats.percent(each.costs, language) if each.costs else "0"
+        rates = [formats.number(rate, language) for rate in (each.measured, each.predicted)]
+        reason = text(f"shardwise.plan-beside-{each.reason}") if each.reason in ("same", "tie") else ""
+        reason = reason or text(f"shardwise.plan-why-{each.reason}")
+        table.add_row(each.model.name, str(each.gpus), theirs, _layout(each.ours), costs, reason, *rates)
+    console.print(table)
+    rules = [each.rules_cost for each in found]
+    least, most = (formats.percent(share, language) for share in (min(rules), max(rules)))
+    console.print(text("shardwise.plan-beside-unequal"), highlight=False)
+    console.print(text("shardwise.plan-beside-rules", least=least, most=most), highlight=False)
+
+
+def _layout(ranked: Ranked) -> str:
+    plan = ranked.plan
+    return f"{plan.dp} × {plan.tp} × {plan.pp}"
 
 
 def simulating(plan: Configuration, *, text: Translator) -> tuple[Simulated, ...]:

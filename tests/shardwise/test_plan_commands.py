@@ -165,3 +165,16 @@ def test_goodput_says_what_works(words: tuple[str, ...], told: str, capsys: Prin
     printed = capsys.readouterr()
     assert told in printed.err
     assert not printed.out
+
+
+def test_planners_beside_each_other(capsys: Printed) -> None:
+    assert run("compare-planners", "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["planner"] == "alpa"
+    assert [each["gpus"] for each in data["models"]] == [2, 4, 8, 16, 32, 64]
+    assert data["models"][-1]["reason"] == "same"
+    for language in ("en", "ar"):
+        assert run("compare-planners", "--lang", language) == 0
+        shown = capsys.readouterr().out
+        assert "39B" in shown
+        assert "1 × 4 × 16" in shown
