@@ -80,6 +80,7 @@ LABS = {
         Lab(name="layout", unit="11-3d", view="traffic"),
         Lab(name="compile", unit="15-planning"),
         Lab(name="bloom-training", unit="17-cases", view="traffic", room="cases"),
+        Lab(name="bloom-inference", unit="17-cases", room="cases", reference=False),
     )
 }
 

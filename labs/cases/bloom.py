@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from labs.data import TEXTS, global_batch
 from labs.model import GPT, VOCABULARY, Block, Shape
 
 PUBLISHED = {"layers": 70, "hidden": 14336, "heads": 112}
@@ -47,7 +48,7 @@ def slopes(heads: int) -> list[float]:
     return first + [2 ** (-4 * (i + 1) / known) for i in range(0, 2 * (heads - known), 2)]
 
 
-class Alibi(nn.Module):
+class Alibi:
     """Attention in which a key that lies n positions back has n times the head's slope taken off its score.
 
     Has slopes for the heads of one rank. Without `at_Bs`, the queries stand at the last s of T positions. Raises
@@ -55,10 +56,9 @@ class Alibi(nn.Module):
     """
 
     def __init__(self, slopes: Sequence[float]) -> None:
-        super().__init__()
         self.slopes = slopes
 
-    def forward(self, q_BHsK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor, at_Bs: Tensor | None = None) -> Tensor:
+    def __call__(self, q_BHsK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor, at_Bs: Tensor | None = None) -> Tensor:
         heads, positions, device = q_BHsK.size(1), k_BHTK.size(2), q_BHsK.device
         if heads != len(self.slopes):
             raise ValueError(
@@ -126,3 +126,23 @@ def block(shape: Shape) -> Block:
     made.attention.qkv = nn.Linear(shape.hidden, 3 * shape.hidden)
     made.attention.attend = Alibi(slopes(shape.heads))
     return made
+
+
+def taught(shape: BloomShape, *, steps: int, seed: int = 0, lr: float = 3e-3) -> Bloom:
+    """A BLOOM that has read some of the course's own text, so that its answers depend on what it is asked."""
+    model = Bloom(shape, seed=seed)
+    adam = torch.optim.Adam(model.parameters(), lr=lr, eps=1e-6)
+    for step in range(steps):
+        loss: Tensor = model(*global_batch(step, size=8, sequence=shape.sequence, seed=seed))
+        adam.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        adam.step()
+    return model
+
+
+def prompts(count: int, *, length: int, seed: int = 0) -> list[list[int]]:
+    """Beginnings of words in the English text, of different lengths up to `length`."""
+    text = (TEXTS / "en.txt").read_bytes()
+    starts = [at + 1 for at, byte in enumerate(text[:-length]) if byte == ord(" ")]
+    drawn = torch.randperm(len(starts), generator=torch.Generator().manual_seed(seed))[:count].tolist()
+    return [list(text[starts[i] :][: max(1, length - n * length // (2 * count))]) for n, i in enumerate(drawn)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from labs.options.base import Options
+from labs.options.bloom import BloomInferenceOptions
 from labs.options.bloom_training import BloomTrainingOptions
 from labs.options.checkpoint import CheckpointOptions
 from labs.options.compile import CompileOptions
@@ -36,4 +37,5 @@ OPTIONS: dict[str, type[Options]] = {
     "pipeline": PipelineOptions,
     "layout": LayoutOptions,
     "bloom-training": BloomTrainingOptions,
+    "bloom-inference": BloomInferenceOptions,
 }

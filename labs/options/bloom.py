@@ -1,0 +1,59 @@
+"""The options of the labs in which a small BLOOM answers: `bloom-inference` and those that follow it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from labs.options.base import MOST_SEED, Options, option
+from translations import CourseError
+
+PRECISIONS = ("fp16", "bf16", "fp32", "fp64")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BloomOptions(Options):
+    """The sizes of the model, and how many steps it is taught before it answers."""
+
+    least_ranks: ClassVar[int] = 1
+
+    layers: int = option(5)
+    hidden: int = option(128)
+    heads: int = option(8)
+    taught: int = option(60)
+    seed: int = option(0)
+
+    def checked(self, *, ranks: int) -> Self:
+        super(BloomOptions, self).checked(ranks=ranks)
+        self.at_least({"layers": 1, "hidden": 1, "heads": 1, "taught": 0})
+        if not 0 <= self.seed <= MOST_SEED:
+            raise CourseError("labs.seed-out-of-range", most=MOST_SEED, value=self.seed)
+        if self.hidden % self.heads:
+            raise CourseError("labs.heads-do-not-divide", hidden=self.hidden, heads=self.heads)
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BloomInferenceOptions(BloomOptions):
+    """Some prompts at once, each of up to `prompt_length` bytes, and `new_tokens` after each."""
+
+    precision: str = option("fp32", choices=PRECISIONS)
+    prompts: int = option(4)
+    prompt_length: int = option(24)
+    new_tokens: int = option(24)
+
+    def checked(self, *, ranks: int) -> Self:
+        super(BloomInferenceOptions, self).checked(ranks=ranks)
+        self.one_of("precision", PRECISIONS)
+        self.at_least({"prompts": 1, "prompt_length": 1, "new_tokens": 2})
+        if self.heads % ranks:
+            raise CourseError("labs.tensor-heads", heads=self.heads, ranks=ranks)
+        return self
+
+    @property
+    def room(self) -> int:
+        """Positions that a sequence needs."""
+        return self.prompt_length + self.new_tokens
+
+    def layout(self, ranks: int) -> dict[str, Any]:
+        return {"dp": 1, "tp": ranks, "precision": self.precision}
