@@ -34,6 +34,7 @@ __all__ = [
     "certificate",
     "check",
     "compare",
+    "controls",
     "diagnose",
     "difference",
     "explore",
@@ -47,6 +48,7 @@ __all__ = [
     "predict",
     "quiz",
     "recall",
+    "save",
     "solution",
     "source",
     "table",
@@ -287,6 +289,36 @@ def explore(**sizes: Any) -> None:
     from lessons.controls import MemoryControl
 
     _display(MemoryControl(language=_lesson.language, **sizes))
+
+
+def controls(topic: str, **values: Any) -> None:
+    """Fields over the planner, and its figures that follow as they change; the last ones stay in the notebook.
+
+    `topic` is one of the following; `values` are what stands in its fields at first, by the names that the planner's
+    commands have for them: `course.controls("memory", model="bloom-176b", gpu="a100-80", dp=8, tp=4, pp=12)`.
+
+        memory      what a rank holds, bar by bar, for each pipeline stage
+        traffic     how long each axis keeps its link busy, and the roofline of computing against links
+        throughput  what the seconds of a step are spent on, and what a run costs
+        plan        the map of all layouts of a cluster: what fits, and how long a step takes
+        timetable   a pipeline's schedule, slot by slot
+    """
+    from lessons.controls import PlannerControl
+
+    language = _lesson.language
+
+    def keep(figures: str) -> None:
+        place.update(_page(f'<div class="kept">{figures}</div>'))
+
+    shown = PlannerControl(topic, language=language, settled=keep, **values)
+    _display(shown)
+    place = _place(f'<div class="kept">{shown.html}</div>')
+
+
+def save(drawing: Any, path: str) -> None:
+    """Keeps a drawing (one of `lessons.figures`, say) as a file that ends in .svg or .png."""
+    file = (drawing(_lesson.language) if callable(drawing) else drawing).save(path)
+    _tell(_lesson.text("lessons.figure-saved", path=str(file)), mood="note")
 
 
 def words() -> None:

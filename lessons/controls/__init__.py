@@ -1,5 +1,6 @@
-"""Controls of the lessons: sizes to move, and a picture that follows at once, drawn in the page itself."""
+"""Controls of the lessons: sizes to move, and a picture that follows at once."""
 
 from lessons.controls.memory import MemoryControl
+from lessons.controls.planner import PlannerControl
 
-__all__ = ["MemoryControl"]
+__all__ = ["MemoryControl", "PlannerControl"]

@@ -12,9 +12,12 @@ from lessons.figures.arrangements import (
 )
 from lessons.figures.base import Figure
 from lessons.figures.checkpoints import cuts, lost
+from lessons.figures.layouts import map_of_layouts
 from lessons.figures.measurements import bytes_per_parameter, losses, measured_peak, measured_states
 from lessons.figures.pipelines import messages, schedule, stages
+from lessons.figures.planned import links_of, memory_of, step_of
 from lessons.figures.products import regions, split_products
+from lessons.figures.roofline import roofline
 
 __all__ = [
     "Figure",
@@ -26,17 +29,22 @@ __all__ = [
     "gradients_in_backward",
     "kept_in_backward",
     "layer_by_sequence",
+    "links_of",
     "losses",
     "lost",
+    "map_of_layouts",
     "measured_peak",
     "measured_states",
+    "memory_of",
     "messages",
     "regions",
     "ring",
+    "roofline",
     "schedule",
     "shards_or_layers",
     "split_products",
     "stages",
+    "step_of",
     "two_halves",
     "who_holds_what",
 ]

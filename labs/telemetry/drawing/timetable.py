@@ -74,9 +74,10 @@ def timetable_of(
         for rank, row in enumerate(table)
     ]
     sentences = [words("slot-row", rank=rank, slots=order, idle=share) for rank, order, share in rows]
-    header = [words("table-rank"), words("slot-order"), words("slot-idle")]
+    header = [words("table-rank"), words("slot-order"), words("slot-idle"), *([above] if above else [])]
     figure = sheet.svg(alt=" ".join([words.sentence(title), *sentences]))
-    return figure.beside(Table(rows, header=header, language=words.language).html)
+    lines = [(*row, *beside[row[0] : row[0] + 1]) for row in rows]
+    return figure.beside(Table(lines, header=header, language=words.language).html)
 
 
 def _cell(sheet: Sheet, name: str, x: float, y: float, width: float) -> None:

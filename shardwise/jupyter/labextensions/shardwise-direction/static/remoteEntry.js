@@ -1,5 +1,6 @@
 /* A prebuilt JupyterLab extension written by hand: no node, no build.
- * A notebook whose metadata say {"course": {"dir": "rtl"}} gets the class that direction.css speaks of. */
+ * A notebook whose metadata say {"course": {"dir": "rtl"}} gets the class that direction.css speaks of; and the course's
+ * figures are offered as files. */
 (() => {
   const NAME = 'shardwise-direction';
   const CLASS = 'shardwise-rtl';
@@ -16,6 +17,9 @@
     document.head.appendChild(link);
   };
 
+  const offerFiles = () =>
+    here && import(here.replace(/remoteEntry\.js/, 'saving.js')).then(saving => saving.watch(document.body));
+
   const mark = (panel, model) => {
     const course = model.getMetadata('course') || {};
     panel.node.classList.toggle(CLASS, course.dir === 'rtl');
@@ -30,6 +34,7 @@
     autoStart: true,
     activate: app => {
       style();
+      offerFiles();
       app.docRegistry.addWidgetExtension('Notebook', {
         createNew: (panel, context) => {
           const follow = () => mark(panel, context.model);

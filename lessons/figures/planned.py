@@ -1,0 +1,284 @@
+"""Figures of a planned run: what its ranks hold, what its links carry, and what its step is spent on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from labs.planner import links, throughput
+from labs.planner.configuration import Configuration
+from labs.planner.hardware import Accelerator
+from labs.planner.memory import memory, rank_bars
+from labs.telemetry.drawing import Svg, Table
+from labs.telemetry.drawing.legend import (
+    LABEL_SIZE,
+    MARGIN,
+    SMALL_SIZE,
+    Words,
+    entry,
+    heading,
+    heading_height,
+    legend,
+    legend_height,
+)
+from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.palette import FORMULA_DASH
+from labs.telemetry.drawing.series import scale
+from labs.telemetry.drawing.svg import Sheet, text_width
+from lessons.figures.base import Figure, Said
+from translations import Language
+from translations.formats import duration, number, percent
+
+BARS = (
+    "parameters", "optimizer_states", "gradients", "gathered", "buckets", "activations", "logits", "slack",
+)  # fmt: skip
+"""From the bottom of a stack: what stays, then what comes and goes."""
+SPENT = ("computing", "recomputing", "waiting", "bubble", "tensor", "context", "data", "pipeline")
+_EACH, _THICK = 24.0, 14.0
+_MOST_NAMED = 12
+
+
+def memory_of(plan: Configuration, *, gpu: Accelerator | None = None) -> Figure:
+    """What a rank of each pipeline stage holds, and the fullest one bar by bar; a line where the accelerator is full.
+
+    Raises CourseError for a configuration that cannot run.
+    """
+    worst = memory(plan, gpu=gpu)
+    stages = [rank_bars(plan, stage=stage).as_dict() for stage in range(plan.pp)]
+
+    def draw(language: Language) -> Svg:
+        said, words = Said(language), Words.of(language)
+        names = {name: _bar(name, said, words) for name in BARS}
+        title = _memory_title(plan, worst.total, worst.stage, gpu, said, words)
+        room = [] if gpu is None else [said("planned-room", gpu=gpu.title, size=words.bytes(gpu.memory))]
+        left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in [*names.values(), said("planned-all")]) + 14
+        right = WIDTH - MARGIN - text_width(words.bytes(888e9), size=LABEL_SIZE) - 8
+        across = scale(0, max(worst.total, gpu.memory if gpu else 0), start=left, end=right)
+        each = _EACH if plan.pp <= _MOST_NAMED else max(5.0, 320 / plan.pp)
+        first = heading_height(title, width=WIDTH) + 14 + 20 * len(room)
+        above = plan.pp * each + 44 if plan.pp > 1 else 0.0
+        last = first + above + _EACH * (len(BARS) + 1)
+        sheet = Sheet(width=WIDTH, height=last + 6, language=language)
+        heading(sheet, title)
+        if plan.pp > 1:
+            every = 1 if plan.pp <= _MOST_NAMED else -(-plan.pp // 8)
+            for stage, held in enumerate(stages):
+                y, thick = first + stage * each, min(_THICK, each - 1)
+                _stack(sheet, [(name, held[name]) for name in BARS], across, y, thick)
+                fullest = stage == worst.stage
+                if fullest or (stage % every == 0 and abs(stage - worst.stage) * each >= 12):
+                    weight = 600 if fullest else 400
+                    name = said("planned-stage", stage=stage)
+                    sheet.text(left - 12, y + thick / 2 + 4, name, at="right", size=LABEL_SIZE, weight=weight)
+                if fullest or every == 1:
+                    total = words.bytes(sum(held.values()))
+                    x = across(sum(held.values())) + 8
+                    sheet.text(x, y + thick / 2 + 4, total, size=SMALL_SIZE, weight=600 if fullest else 400, ltr=True)
+            told = said("planned-worst", stage=worst.stage)
+            sheet.opening(MARGIN, WIDTH - MARGIN, first + above - 12, told, size=LABEL_SIZE, weight=600)
+        parts = [(name, float(worst.bars.as_dict()[name])) for name in BARS]
+        rows = [(name, names[name], size, words.bytes(size)) for name, size in parts]
+        _rows(sheet, rows, across, left=left, top=first + above, ltr=True)
+        y = first + above + _EACH * len(BARS)
+        _stack(sheet, parts, across, y, _THICK)
+        sheet.text(left - 12, y + _THICK / 2 + 4, said("planned-all"), at="right", size=LABEL_SIZE, weight=600)
+        total = words.bytes(worst.total)
+        sheet.text(across(worst.total) + 8, y + _THICK / 2 + 4, total, size=LABEL_SIZE, weight=600, ltr=True)
+        if gpu is not None:
+            _limit(sheet, across(gpu.memory), first - 6, last - 2, room[0])
+        header = [said("planned-stage-column"), *names.values(), said("planned-all")]
+        lines = [
+            [stage, *(words.bytes(held[name]) for name in BARS), words.bytes(sum(held.values()))]
+            for stage, held in enumerate(stages)
+        ]
+        numbers = words.listed([words("part", name=label, size=size) for _, label, _, size in rows])
+        alt = " ".join([words.sentence(title), words.sentence(numbers), *map(words.sentence, room)])
+        return sheet.svg(alt=alt).beside(Table(lines, header=header, language=language).html)
+
+    return draw
+
+
+def _memory_title(
+    plan: Configuration, total: int, stage: int, gpu: Accelerator | None, said: Said, words: Words
+) -> str:
+    values = {"size": words.bytes(total), "stage": stage}
+    where = "rank" if plan.pp == 1 else "stage"
+    if gpu is None:
+        return said(f"planned-{where}-holds", **values)
+    values |= {"gpu": gpu.title, "room": words.bytes(gpu.memory)}
+    if total <= gpu.memory:
+        return said(f"planned-{where}-fits", **values, share=percent(total / gpu.memory, words.language, 2))
+    return said(f"planned-{where}-over", **values, over=words.bytes(total - gpu.memory))
+
+
+def _bar(name: str, said: Said, words: Words) -> str:
+    if name in ("parameters", "gradients", "optimizer_states", "activations"):
+        return words.category(name)
+    return said(f"bar-{name}")
+
+
+def step_of(
+    plan: Configuration, *, gpu: Accelerator, tokens: float | None = None, price: float | None = None
+) -> Figure:
+    """What the seconds of a step are spent on. With a budget of tokens the table also has days, cost and energy.
+
+    Raises CourseError for a configuration that cannot run.
+    """
+    found = throughput.throughput(plan, gpu=gpu, tokens=tokens, price=price)
+    parts = spent(plan, gpu=gpu)
+
+    def draw(language: Language) -> Svg:
+        said, words = Said(language), Words.of(language)
+        names = {name: said(f"spent-{name}") for name in SPENT}
+        whole = found.seconds_per_step
+        took = duration(whole, language)
+        own, rate = percent(found.mfu, language), number(found.tflops_per_gpu, language)
+        title = said("spent-title", time=took, mfu=own)
+        left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in [*names.values(), said("spent-all")]) + 14
+        right = WIDTH - MARGIN - max(text_width(f"{took} (88.8%)", size=LABEL_SIZE), 96)
+        across = scale(0, whole, start=left, end=right)
+        top = heading_height(title, width=WIDTH) + 14
+        sheet = Sheet(width=WIDTH, height=top + _EACH * (len(SPENT) + 1) + 6, language=language)
+        heading(sheet, title)
+        told = {
+            name: said("spent-part", time=duration(seconds, language), share=percent(seconds / whole, language, 2))
+            for name, seconds in parts.items()
+        }
+        rows = [(name, names[name], parts[name], told[name]) for name in SPENT]
+        _rows(sheet, rows, across, left=left, top=top, ltr=False)
+        y = top + _EACH * len(SPENT)
+        _stack(sheet, list(parts.items()), across, y, _THICK)
+        sheet.text(left - 12, y + _THICK / 2 + 4, said("spent-all"), at="right", size=LABEL_SIZE, weight=600)
+        sheet.text(
+            right + 8,
+            y + _THICK / 2 + 4,
+            took,
+            size=LABEL_SIZE,
+            weight=600,
+        )
+        lines = [(names[name], told[name]) for name in SPENT]
+        lines += [(said("spent-all"), took), ("TFLOP/s", rate), ("MFU", own), ("HFU", percent(found.hfu, language))]
+        for name, value in (("days", found.days), ("cost", found.cost), ("energy", found.energy_kwh)):
+            if value is not None:
+                lines.append((said(f"spent-{name}"), number(value, language)))
+        numbers = words.listed([words("part", name=name, size=value) for name, value in lines])
+        figure = sheet.svg(alt=f"{words.sentence(title)} {words.sentence(numbers)}")
+        return figure.beside(Table(lines, header=["", words("table-value")], language=language).html)
+
+    return draw
+
+
+def spent(plan: Configuration, *, gpu: Accelerator) -> dict[str, float]:
+    """Seconds of a step by what they go to; their sum is the step. What is sent counts where nothing hides it."""
+    sent = {axis.name: axis.exposed for axis in links.axes(plan, gpu=gpu)}
+    whole, computing = throughput.seconds(plan, gpu=gpu), throughput.compute_seconds(plan, gpu=gpu)
+    even = computing * plan.model.layers / (max(plan.layers) * plan.pp)
+    again = even * (1 - throughput.step_flops(plan, recompute="none") / throughput.step_flops(plan))
+    inside = {"computing": even - again, "recomputing": again, "waiting": computing - even}
+    return {**inside, "bubble": max(whole - computing - sum(sent.values()), 0.0), **sent}
+
+
+def links_of(plan: Configuration, *, gpu: Accelerator) -> Figure:
+    """How long each axis keeps its link busy in a step, beside the time for which the rank computes.
+
+    Raises CourseError for a configuration that cannot run.
+    """
+    plan.checked()
+    found = links.axes(plan, gpu=gpu)
+    computing = throughput.compute_seconds(plan, gpu=gpu)
+    full = links.bottleneck(found, computing=computing)
+
+    def draw(language: Language) -> Svg:
+        said, words = Said(language), Words.of(language)
+        time = duration(computing, language)
+        title = (
+            said("links-kept", time=time) if full is None else said("links-full", axis=words(f"axis-{full}"), time=time)
+        )
+        names = [said("links-axis", axis=words(f"axis-{axis.name}"), link=said(f"link-{axis.link}")) for axis in found]
+        told = [
+            said("links-told", size=words.bytes(axis.bytes), time=duration(axis.seconds, language)) for axis in found
+        ]
+        left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in names) + 14
+        right = WIDTH - MARGIN - max(text_width(each, size=LABEL_SIZE) for each in told) - 8
+        longest = max([computing, *(axis.seconds for axis in found if axis.seconds != float("inf"))])
+        across = scale(0, longest, start=left, end=right)
+        entries = [
+            (said("links-open"), lambda sheet, x, y: sheet.swatch("communication", x, y - 10, 18, 12)),
+            (said("links-hidden"), lambda sheet, x, y: _hidden(sheet, x, y - 10, 18, 12)),
+            (said("links-computing", time=time), entry("formula", "formula", words)[1]),
+        ]
+        top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 18
+        sheet = Sheet(width=WIDTH, height=top + 30 * len(found) + 6, language=language)
+        legend(sheet, entries, top=heading(sheet, title) + 4)
+        for index, axis in enumerate(found):
+            y = top + 30 * index
+            until = min(axis.seconds, longest)
+            open_ = across(until * (1 - axis.overlap))
+            sheet.text(left - 12, y + 13, names[index], at="right", size=LABEL_SIZE)
+            if axis.seconds:
+                _hidden(sheet, open_, y, across(until) - open_, 18)
+                sheet.swatch("communication", left, y, max(open_ - left, 0.0), 18)
+            sheet.text(
+                across(until) + 8,
+                y + 13,
+                told[index],
+                size=LABEL_SIZE,
+            )
+        at = across(computing)
+        sheet.line(at, top - 6, at, top + 30 * len(found) - 6, width=1.8, dash=FORMULA_DASH)
+        header = [said(f"links-{name}-column") for name in ("axis", "link", "bytes", "time", "open")]
+        lines = [
+            (
+                words(f"axis-{axis.name}"), said(f"link-{axis.link}"), words.bytes(axis.bytes),
+                duration(axis.seconds, language), duration(axis.exposed, language),
+            )
+            for axis in found
+        ]  # fmt: skip
+        numbers = [words("group-numbers", name=name, parts=parts) for name, parts in zip(names, told, strict=True)]
+        figure = sheet.svg(alt=" ".join([words.sentence(title), *numbers]))
+        return figure.beside(Table(lines, header=header, language=language).html)
+
+    return draw
+
+
+# --- marks that these figures share
+
+
+def _stack(
+    sheet: Sheet, parts: Sequence[tuple[str, float]], across: Callable[[float], float], y: float, thick: float
+) -> None:
+    """The parts end to end."""
+    done = 0.0
+    for name, size in parts:
+        if size:
+            sheet.swatch(name, across(done), y, across(done + size) - across(done), thick)
+        done += size
+
+
+def _rows(
+    sheet: Sheet, rows: Sequence[tuple[str, str, float, str]], across: Callable[[float], float], *, left: float,
+    top: float, ltr: bool,
+) -> None:  # fmt: skip
+    """A named bar for each part, all from the same line on, and its number at its end."""
+    for index, (name, label, size, told) in enumerate(rows):
+        y = top + _EACH * index
+        sheet.text(left - 12, y + _THICK / 2 + 4, label, at="right", size=LABEL_SIZE)
+        sheet.shade(left, y, across(0) - left + 1, _THICK, strength=0.35)
+        if size:
+            sheet.swatch(name, left, y, max(across(size) - left, 1.0), _THICK)
+        sheet.text(across(size) + 8, y + _THICK / 2 + 4, told, size=SMALL_SIZE, quiet=not size, ltr=ltr)
+
+
+def _limit(sheet: Sheet, x: float, top: float, bottom: float, words: str) -> None:
+    """A dashed line with what it stands for above it, on the side that has room."""
+    sheet.line(x, top, x, bottom, width=1.8, dash=FORMULA_DASH)
+    if x > WIDTH / 2:
+        sheet.text(min(x + 40, WIDTH - MARGIN), top - 6, words, at="right", size=SMALL_SIZE)
+    else:
+        sheet.text(x, top - 6, words, size=SMALL_SIZE)
+
+
+def _hidden(sheet: Sheet, x: float, y: float, width: float, height: float) -> None:
+    """What computation hides: there, but pale."""
+    if width > 0:
+        sheet.shade(x, y, width, height, strength=0.12)
+        sheet.outline(x, y, width, height, opacity=0.5, dash="2 2")
