@@ -6,7 +6,7 @@ what every lab reports; the whole run also tells the work of each rank in each t
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from labs.data import micro_batches
 from labs.model import GPT
 from labs.options.context import ContextOptions
 from labs.planner import context as formula
+from labs.planner import peak
 from labs.planner.zero import pieces_of, predict
 from labs.runner import rank as this
 from labs.strategies import context
@@ -55,11 +56,28 @@ def train(options: ContextOptions) -> dict[str, Any]:
         micro_batches=options.accumulate,
     )
     places = ring.places
+    shared = peak.shares(sequences=options.sequences_at_once(ranks) * options.accumulate, positions=places.local)
     work = [[places.work(rank, (rank - turn) % ranks) for turn in range(ranks)] for rank in range(ranks)]
     return report | {
         "parameters": sum(piece.trained + piece.frozen for piece in pieces),
         "predicted": {
-            "states": asdict(prediction.states),
+            **training.predicted(
+                prediction.states,
+                peak=peak.of_replica(
+                    replace(
+                        training.sizes_of(options, ranks=ranks),
+                        positions=places.local,
+                        context=ranks,
+                        order=options.order,
+                    ),
+                    pieces,
+                    modes=["none"] * options.layers,
+                    rest=prediction.states.total + training.read(options, ranks=ranks) + shared,
+                    precision=options.precision,
+                    ranks=ranks,
+                ),
+                axes={"context": prediction.collectives | ring_alone},
+            ),
             "collectives": {name: asdict(count) for name, count in (prediction.collectives | ring_alone).items()},
             "idle": formula.idle(formula.work(sequence=options.sequence, ranks=ranks, order=options.order)),
         },

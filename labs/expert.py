@@ -7,7 +7,7 @@ expert in the last step, and how many found no place.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -19,6 +19,8 @@ from labs.data import micro_batches
 from labs.model import GPT
 from labs.options.expert import ExpertOptions
 from labs.planner import expert as formula
+from labs.planner import peak
+from labs.planner.operations import Mixture
 from labs.planner.zero import Count, ModelStates, pieces_of
 from labs.runner import rank as this
 from labs.strategies import expert
@@ -34,6 +36,7 @@ def train(options: ExpertOptions) -> dict[str, Any]:
         parameters = sum(p.numel() for p in model.parameters())
         states, all_reduce = states_of(model, options, ranks=ranks)
         expert.parallelize(model, group=group)
+        pieces = pieces_of([*(each.experts for each in expert.mixtures(model)), *model.pieces])
         strategy = expert.ExpertParallel(
             model, model.pieces, group=group, recipe=training.recipe_of(options), balance=options.balance
         )
@@ -60,11 +63,24 @@ def train(options: ExpertOptions) -> dict[str, Any]:
         precision=options.precision,
         micro_batches=options.accumulate,
     )
+    collectives = {"all_to_all": all_to_all, "all_reduce": all_reduce}
+    mixture = Mixture(experts=options.experts, places=places, top=options.top, ranks=ranks)
     return report | {
         "parameters": parameters,
         "predicted": {
-            "states": asdict(states),
-            "collectives": {"all_to_all": asdict(all_to_all), "all_reduce": asdict(all_reduce)},
+            **training.predicted(
+                states,
+                peak=peak.of_replica(
+                    replace(training.sizes_of(options, ranks=ranks), mixture=mixture),
+                    pieces,
+                    modes=["none"] * options.layers,
+                    rest=states.total + training.read(options, ranks=ranks),
+                    precision=options.precision,
+                    ranks=ranks,
+                ),
+                axes={"expert": collectives},
+            ),
+            "collectives": {name: asdict(count) for name, count in collectives.items()},
         },
         "whole": {"tokens": wanted_LE.tolist(), "dropped": dropped_L.tolist(), "places": places},
     }

@@ -7,7 +7,7 @@ of it.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch.distributed as dist
@@ -16,10 +16,11 @@ from labs import training
 from labs.data import micro_batches
 from labs.model import VOCABULARY, parameter_count
 from labs.options.layout import LayoutOptions
-from labs.planner.layout import Training, states, traffic
+from labs.planner import peak
+from labs.planner.layout import Training, pieces, states, traffic, whole
 from labs.runner import rank as this
 from labs.strategies.parallel import Parallel, mesh_of
-from labs.strategies.schedules import bubble, in_flight, timetable
+from labs.strategies.schedules import bubble, in_flight, layers_of, timetable
 from labs.telemetry.categories import Bytes
 
 
@@ -81,13 +82,42 @@ def trained(options: LayoutOptions) -> Training:
 
 def predicted(options: LayoutOptions, *, rank: int) -> dict[str, Any]:
     """What the formulas say of a rank."""
-    return {
-        "states": asdict(states(trained(options), rank)),
-        "axes": {
-            axis: {name: asdict(count) for name, count in counts.items()}
-            for axis, counts in traffic(trained(options), rank).items()
-        },
+    moved = traffic(trained(options), rank)
+    return training.predicted(states(trained(options), rank), peak=fullest(options, rank=rank), axes=moved) | {
+        "axes": {axis: {name: asdict(count) for name, count in counts.items()} for axis, counts in moved.items()},
     }
+
+
+def fullest(options: LayoutOptions, *, rank: int) -> int:
+    """What the formula says that a rank holds at the most. What a tensor rank has whole is summed in one buffer with
+    sequence parallelism; a context rank also keeps its own positions of every micro-batch.
+    """
+    told, layout, ranks = trained(options), options.shape(), options.ranks()
+    here, local = layout.coordinates(rank), layout.positions(options.sequence)
+    sizes = replace(
+        training.sizes_of(options, ranks=ranks),
+        positions=local,
+        vocabulary=told.vocabulary_rows,
+        filled=(here["tensor"] + 1) * told.vocabulary_rows > VOCABULARY,
+        tensor=layout.tp,
+        sequence_parallel=layout.sequence and layout.tp > 1,
+        context=layout.cp,
+        chosen=layout.cp > 1,
+    )
+    own = peak.shares(sequences=told.micro_batch * told.micro_batches, positions=local) if layout.cp > 1 else 0
+    every = layers_of(layers=options.layers, stages=layout.pp * layout.chunks)
+    shared = layout.dp * layout.cp
+    units = [-(-piece.trained // shared) * (1 if layout.zero else shared) for piece in pieces(told, rank)]
+    summed = whole(told, rank) * told.value if sizes.sequence_parallel else 0
+    return peak.of_stage(
+        peak.chunks(sizes, [options.recompute] * options.layers, every)[here["pipeline"] :: layout.pp],
+        orders=options.orders(),
+        place=here["pipeline"],
+        message=sizes.outer,
+        rest=states(told, rank).total + training.read(options, ranks=ranks) + own,
+        tied=sizes.table if options.tied and layout.pp == 1 else 0,
+        update=max(summed, peak.copies(units, precision=options.precision)),
+    )
 
 
 def whole_run(options: LayoutOptions) -> dict[str, Any]:

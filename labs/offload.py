@@ -21,6 +21,7 @@ from labs import training
 from labs.data import micro_batches
 from labs.model import GPT
 from labs.options.offload import OffloadOptions
+from labs.planner import peak
 from labs.planner.offload import predict_offload
 from labs.planner.zero import pieces_of, predict
 from labs.runner import rank as this
@@ -94,6 +95,7 @@ def train(options: OffloadOptions) -> dict[str, Any]:
             print(text("labs.offload-one-memory"), flush=True)
         model = training.model_of(options)
         pieces = pieces_of(model.pieces)
+        tracker.name_axis(group, "data")
         strategy = STRATEGIES[options.stage](model, model.pieces, group=group, recipe=training.recipe_of(options))
         memory = Memory()
         away = moved_away(strategy, options, memory)
@@ -116,7 +118,7 @@ def train(options: OffloadOptions) -> dict[str, Any]:
     expected = predict_offload(
         pieces, stage=options.stage, ranks=ranks, precision=options.precision, block=options.block
     )
-    states = prediction.states if options.to == "device" else expected.states
+    states, buffers = (prediction.states, 0) if options.to == "device" else (expected.states, expected.buffers)
     return report | {
         "parameters": sum(piece.trained + piece.frozen for piece in pieces),
         "offloaded": {
@@ -128,10 +130,24 @@ def train(options: OffloadOptions) -> dict[str, Any]:
         },
         "resident": {"before": memory.before.as_dict(), "steps": memory.steps},
         "predicted": {
-            "states": asdict(states),
+            **training.predicted(
+                states,
+                peak=peak.of_replica(
+                    training.sizes_of(options, ranks=ranks),
+                    pieces,
+                    modes=["none"] * options.layers,
+                    rest=states.total + buffers + training.read(options, ranks=ranks),
+                    precision=options.precision,
+                    ranks=ranks,
+                    stage=options.stage,
+                    tied=options.tied,
+                    update=None if options.to == "device" else expected.block,
+                ),
+                axes={"data": prediction.collectives},
+            ),
             "offloaded": 0 if options.to == "device" else expected.offloaded,
             "moved": 0 if options.to == "device" else expected.moved,
-            "communication": prediction.communication + (0 if options.to == "device" else expected.buffers),
+            "communication": prediction.communication + buffers,
             "collectives": {name: asdict(count) for name, count in prediction.collectives.items()},
         },
     }

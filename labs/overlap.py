@@ -22,6 +22,7 @@ from labs.data import micro_batches
 from labs.link import Link
 from labs.model import GPT
 from labs.options.overlap import OverlapOptions
+from labs.planner import peak
 from labs.planner.overlap import buckets_of, communication_peak
 from labs.planner.zero import pieces_of, predict
 from labs.runner import rank as this
@@ -59,6 +60,7 @@ def train(options: OverlapOptions) -> dict[str, Any]:
         rank, ranks = dist.get_rank(group), dist.get_world_size(group)
         model = training.model_of(options)
         pieces = pieces_of(model.pieces)
+        tracker.name_axis(group, "data")
         strategy = strategy_of(options)(model, model.pieces, group=group, recipe=training.recipe_of(options))
 
         def step(number: int) -> float:
@@ -98,7 +100,21 @@ def train(options: OverlapOptions) -> dict[str, Any]:
         "trace": found[0].as_dict(),
         "whole": {"hidden": hidden},
         "predicted": {
-            "states": asdict(prediction.states),
+            **training.predicted(
+                prediction.states,
+                peak=peak.of_replica(
+                    training.sizes_of(options, ranks=ranks),
+                    pieces,
+                    modes=["none"] * options.layers,
+                    rest=prediction.states.total + training.read(options, ranks=ranks),
+                    precision=options.precision,
+                    ranks=ranks,
+                    stage=options.stage,
+                    tied=options.tied,
+                    overlap=None if options.blocking else peak.Overlap(buckets=options.buckets, ahead=options.ahead),
+                ),
+                axes={"data": prediction.collectives},
+            ),
             "communication": prediction.communication if options.blocking else in_flight,
             "collectives": collectives,
         },

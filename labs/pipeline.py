@@ -18,9 +18,10 @@ from labs import training
 from labs.data import micro_batches
 from labs.model import GPT, VOCABULARY, parameter_count
 from labs.options.pipeline import PipelineOptions
+from labs.planner import peak
 from labs.planner import pipeline as planner
 from labs.planner.activations import Model
-from labs.planner.zero import ModelStates, pieces_of, predict
+from labs.planner.zero import ModelStates, Piece, pieces_of, predict
 from labs.runner import rank as this
 from labs.strategies.pipeline import PipelineParallel, stages_of
 from labs.strategies.schedules import bubble, in_flight, layers_of, timetable
@@ -93,12 +94,32 @@ def predicted(options: PipelineOptions, *, ranks: int, rank: int) -> dict[str, A
     order = options.orders(ranks)[rank]
     shape: dict[str, Any] = {"schedule": options.schedule, "stages": ranks, "micro_batches": options.micro_batches}
     return {
-        "states": asdict(states(options, ranks=ranks, rank=rank)),
+        **training.predicted(
+            states(options, ranks=ranks, rank=rank),
+            peak=fullest(options, message=message, ranks=ranks, rank=rank),
+            axes={"pipeline": sent} if sent else {},
+        ),
         "collectives": {name: asdict(count) for name, count in sent.items()},
         "activations": planner.activations(order, kept(options, ranks=ranks)[rank::ranks]),
         "bubble": planner.bubble(**shape, chunks=options.chunks_a_rank),
         "in_flight": planner.in_flight(**shape, rank=rank, chunks=options.chunks_a_rank),
     }
+
+
+def fullest(options: PipelineOptions, *, message: int, ranks: int, rank: int) -> int:
+    """What the formula says that a rank holds at the most."""
+    sizes = training.sizes_of(options, ranks=ranks)
+    layers = layers_of(layers=options.layers, stages=ranks * options.chunks_a_rank)
+    units = [piece.trained for piece in own_pieces(options, ranks=ranks, rank=rank)]
+    return peak.of_stage(
+        peak.chunks(sizes, ["none"] * options.layers, layers)[rank::ranks],
+        orders=options.orders(ranks),
+        place=rank,
+        message=message,
+        rest=states(options, ranks=ranks, rank=rank).total + training.read(options, ranks=ranks),
+        tied=sizes.table if options.tied and ranks == 1 else 0,
+        update=peak.copies(units, precision=options.precision),
+    )
 
 
 def meta_stages(options: PipelineOptions, *, stages: int) -> list[list[nn.Module]]:
@@ -112,11 +133,15 @@ def sizes(options: PipelineOptions, *, stages: int) -> list[int]:
     return [parameter_count(nn.ModuleList(stage)) for stage in meta_stages(options, stages=stages)]
 
 
+def own_pieces(options: PipelineOptions, *, ranks: int, rank: int) -> list[Piece]:
+    """Of the pieces of a rank's stages."""
+    mine = meta_stages(options, stages=ranks * options.chunks_a_rank)[rank::ranks]
+    return pieces_of([piece for stage in mine for piece in stage])
+
+
 def states(options: PipelineOptions, *, ranks: int, rank: int) -> ModelStates:
     """Model states of a rank: the formula of one process, on the pieces of its stages alone."""
-    mine = meta_stages(options, stages=ranks * options.chunks_a_rank)[rank::ranks]
-    pieces = pieces_of([piece for stage in mine for piece in stage])
-    return predict(pieces, stage=0, ranks=1, precision=options.precision).states
+    return predict(own_pieces(options, ranks=ranks, rank=rank), stage=0, ranks=1, precision=options.precision).states
 
 
 def kept(options: PipelineOptions, *, ranks: int) -> list[planner.Kept]:

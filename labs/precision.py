@@ -7,7 +7,7 @@ the parameters moved at all. `--reference` trains the same in fp32 on one proces
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,7 +18,8 @@ from labs import training
 from labs.data import micro_batches
 from labs.model import GPT, parameter_count
 from labs.options.precision import PrecisionOptions
-from labs.planner.zero import STEP_COUNTER, ModelStates, pieces_of, predict
+from labs.planner import peak
+from labs.planner.zero import PRECISIONS, STEP_COUNTER, ModelStates, pieces_of, predict
 from labs.runner import rank as this
 from labs.strategies.precision import LossScaler, MixedPrecision, eight_bits
 from labs.strategies.units import Recipe
@@ -30,6 +31,7 @@ def train(options: PrecisionOptions) -> dict[str, Any]:
     with this.group() as group, training.watched(options) as tracker:
         rank, ranks, device = dist.get_rank(group), dist.get_world_size(group), this.device()
         model = training.model_of(options)
+        tracker.name_axis(group, "data")
         if options.precision == "fp8":
             eight_bits(model)
         dynamic, fixed = options.dynamic, options.fixed_scale
@@ -55,7 +57,7 @@ def train(options: PrecisionOptions) -> dict[str, Any]:
     return report | {
         "parameters": parameter_count(model),
         "predicted": {
-            "states": asdict(states),
+            **training.predicted(states, peak=fullest(options, states, ranks=ranks), axes={"data": moves}),
             "communication": 0,
             "collectives": {name: count.as_dict() for name, count in moves.items()},
         },
@@ -69,6 +71,27 @@ def train(options: PrecisionOptions) -> dict[str, Any]:
             "moved": moved(model, options),
         },
     }
+
+
+def fullest(options: PrecisionOptions, states: ModelStates, *, ranks: int) -> int:
+    """What the formula says that a rank holds at the most. In the optimizer's step all gradients are copied to fp32 at
+    once. Beside them is what asks the largest unit whether all of it is finite (the absolute values, and one byte for
+    each of three answers), or the copy of its gradients in the precision of the optimizer, where that is another.
+    """
+    with torch.device("meta"):
+        pieces = pieces_of(GPT(training.shape_of(options)).pieces)
+    units = [-(-piece.trained // ranks) * ranks for piece in pieces]
+    precision = "fp32" if options.precision == "fp32" else "bf16"
+    again = PRECISIONS[precision].parameter if options.no_masters and precision == "bf16" else 0
+    return peak.of_replica(
+        training.sizes_of(options, ranks=ranks),
+        pieces,
+        modes=["none"] * options.layers,
+        rest=states.total + training.read(options, ranks=ranks),
+        precision=precision,
+        ranks=ranks,
+        update=peak.copies(units, precision=precision, together=True) + max(4 + 3, again) * max(units),
+    )
 
 
 def recipe_of(options: PrecisionOptions) -> Recipe:

@@ -20,7 +20,7 @@ from labs import training
 from labs.data import micro_batches
 from labs.model import GPT, VOCABULARY, parameter_count
 from labs.options.recompute import RecomputeOptions
-from labs.planner import activations
+from labs.planner import activations, peak
 from labs.planner.zero import pieces_of, predict
 from labs.runner import rank as this
 from labs.strategies.data_parallel import DataParallel
@@ -34,6 +34,7 @@ def train(options: RecomputeOptions) -> dict[str, Any]:
         rank, ranks, device = dist.get_rank(group), dist.get_world_size(group), this.device()
         model = training.model_of(options)
         recompute(model, mode=options.recompute, every=options.every)
+        tracker.name_axis(group, "data")
         strategy = DataParallel(model, model.pieces, group=group, recipe=training.recipe_of(options))
         kept: list[int] = []
         model.register_forward_hook(lambda *_: kept.append(tracker.now.activations))
@@ -48,18 +49,29 @@ def train(options: RecomputeOptions) -> dict[str, Any]:
         report = training.steps(options, tracker, step)
     sizes, mode, every = sizes_of(options, ranks=ranks), options.recompute, options.every
     prediction = predict(pieces_of(model.pieces), stage=0, ranks=ranks, precision=options.precision)
-    peak, counted = report["bytes"]["peak"]["activations"], flops(options, ranks=ranks)
+    highest, counted = report["bytes"]["peak"]["activations"], flops(options, ranks=ranks)
     return report | {
         "parameters": parameter_count(model),
         "predicted": {
-            "states": asdict(prediction.states),
+            **training.predicted(
+                prediction.states,
+                peak=peak.of_replica(
+                    training.sizes_of(options, ranks=ranks),
+                    pieces_of(model.pieces),
+                    modes=sizes.modes(mode, every),
+                    rest=prediction.states.total + training.read(options, ranks=ranks),
+                    precision=options.precision,
+                    ranks=ranks,
+                ),
+                axes={"data": prediction.collectives},
+            ),
             "communication": prediction.communication,
             "collectives": {name: asdict(count) for name, count in prediction.collectives.items()},
         },
         "whole": {
             "activations": {
                 "kept": {"measured": kept[0], "formula": sizes.kept(mode, every)},
-                "peak": {"measured": peak, "formula": sizes.peak(mode, every)},
+                "peak": {"measured": highest, "formula": sizes.peak(mode, every)},
             },
             "forward_flops": {"measured": counted["forward"], "formula": sizes.forward_flops},
             "recomputed_flops": {

@@ -6,7 +6,7 @@ losses, the bytes it held, and what its collectives moved on the tensor axis.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch.distributed as dist
@@ -15,6 +15,7 @@ from labs import training
 from labs.data import micro_batches
 from labs.model import VOCABULARY, parameter_count
 from labs.options.tensor import TensorOptions
+from labs.planner import peak
 from labs.planner.tensor import Split, predict
 from labs.runner import rank as this
 from labs.strategies.tensor_parallel import TensorParallel
@@ -25,7 +26,7 @@ def train(options: TensorOptions, *, sequence: bool = False) -> dict[str, Any]:
     """What this rank reports; with or without sequence parallelism."""
     with this.group() as group, training.watched(options) as tracker:
         tracker.name_axis(group, "tensor")
-        ranks, device = dist.get_world_size(group), this.device()
+        rank, ranks, device = dist.get_rank(group), dist.get_world_size(group), this.device()
         model = training.model_of(options)
         parameters = parameter_count(model)
         strategy = TensorParallel(model, group=group, recipe=training.recipe_of(options), sequence=sequence)
@@ -44,12 +45,40 @@ def train(options: TensorOptions, *, sequence: bool = False) -> dict[str, Any]:
     return report | {
         "parameters": parameters,
         "predicted": {
-            "states": asdict(prediction.states),
+            **training.predicted(
+                prediction.states,
+                peak=fullest(options, split, rest=prediction.states.total, ranks=ranks, rank=rank),
+                axes={"tensor": prediction.collectives},
+            ),
             "communication": prediction.communication,
             "collectives": {name: asdict(count) for name, count in prediction.collectives.items()},
         },
         "whole": {"activations": {"kept": {"measured": kept[0], "formula": split.kept(options.precision)}}},
     }
+
+
+def fullest(options: TensorOptions, split: Split, *, rest: int, ranks: int, rank: int) -> int:
+    """What the formula says that a rank holds at the most. The optimizer's step copies all gradients at once where the
+    optimizer is more precise; before it, what every rank has whole is summed in one buffer with sequence parallelism.
+    """
+    sizes = replace(
+        training.sizes_of(options, ranks=ranks),
+        vocabulary=split.tokens,
+        tensor=ranks,
+        sequence_parallel=split.sequence_parallel,
+        filled=(rank + 1) * split.tokens > split.vocabulary,
+    )
+    summed = split.replicated * sizes.value if split.sequence_parallel else 0
+    return peak.of_replica(
+        sizes,
+        [],
+        modes=["none"] * options.layers,
+        rest=rest + training.read(options, ranks=ranks),
+        precision=options.precision,
+        ranks=ranks,
+        tied=options.tied,
+        update=max(summed, peak.copies([split.sharded + split.replicated], precision=options.precision)),
+    )
 
 
 def split_of(options: TensorOptions, *, ranks: int, sequence: bool) -> Split:

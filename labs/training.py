@@ -6,7 +6,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from dataclasses import asdict
+from typing import Any, Protocol, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -14,8 +15,11 @@ from torch import Tensor
 from torch.profiler import record_function
 
 from labs.data import global_batch
-from labs.model import GPT, Shape
+from labs.model import GPT, VOCABULARY, Shape
 from labs.options.base import Options, TrainingOptions
+from labs.planner import peak
+from labs.planner.operations import Sizes
+from labs.planner.zero import ModelStates
 from labs.runner import rank as this
 from labs.strategies.units import Recipe
 from labs.telemetry import Tracker
@@ -29,6 +33,15 @@ DTYPES = {
     "fp8": torch.bfloat16,  # of what is no matrix product
 }
 Batch = tuple[Tensor, Tensor]
+
+
+class Counted(Protocol):
+    """What a collective moved, counted or by formula."""
+
+    @property
+    def bytes(self) -> int: ...
+
+
 Own = TypeVar("Own", bound=Options)
 
 
@@ -43,6 +56,39 @@ def shape_of(options: TrainingOptions) -> Shape:
         dropout=getattr(options, "dropout", 0.0),
         fused=getattr(options, "fused", True),
     )
+
+
+def sizes_of(options: TrainingOptions, *, ranks: int) -> Sizes:
+    """What decides on the tensors of one micro-batch through the whole model."""
+    shape = shape_of(options)
+    return Sizes(
+        batch=options.sequences_at_once(ranks),
+        positions=shape.sequence,
+        hidden=shape.hidden,
+        heads=shape.heads,
+        vocabulary=VOCABULARY,
+        value=DTYPES[options.precision].itemsize,
+        fused=shape.fused,
+        dropout=shape.dropout > 0,
+        eight_bits=options.precision == "fp8",
+    )
+
+
+def predicted(states: ModelStates, *, peak: int, axes: Mapping[str, Mapping[str, Counted]]) -> dict[str, Any]:
+    """What the formulas say of a rank, in the words of the labs' JSON: what rests, the most at one moment, and what
+    moves on each axis.
+    """
+    return {
+        "states": asdict(states),
+        "rest": states.total,
+        "peak": peak,
+        "traffic": {axis: sum(count.bytes for count in counts.values()) for axis, counts in axes.items()},
+    }
+
+
+def read(options: TrainingOptions, *, ranks: int) -> int:
+    """Bytes of a global batch, which every rank reads: tokens, and the one behind the last."""
+    return peak.batch(sequences=options.global_batch(ranks), length=options.sequence)
 
 
 def recipe_of(options: TrainingOptions) -> Recipe:

@@ -7,7 +7,7 @@ without any of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,7 +18,8 @@ from labs import training
 from labs.data import micro_batches
 from labs.model import GPT
 from labs.options.zero import ZeroOptions
-from labs.planner.zero import pieces_of, predict
+from labs.planner import peak
+from labs.planner.zero import Piece, Prediction, pieces_of, predict
 from labs.runner import rank as this
 from labs.strategies.data_parallel import DataParallel
 from labs.strategies.units import Strategy
@@ -36,6 +37,7 @@ def train(options: ZeroOptions) -> dict[str, Any]:
         rank, ranks, device = dist.get_rank(group), dist.get_world_size(group), this.device()
         model = training.model_of(options)
         pieces = pieces_of(model.pieces)
+        tracker.name_axis(group, "data")
         strategy = STRATEGIES[options.stage](model, model.pieces, group=group, recipe=training.recipe_of(options))
 
         def step(number: int) -> float:
@@ -50,11 +52,29 @@ def train(options: ZeroOptions) -> dict[str, Any]:
     return report | {
         "parameters": sum(piece.trained + piece.frozen for piece in pieces),
         "predicted": {
-            "states": asdict(prediction.states),
+            **training.predicted(
+                prediction.states,
+                peak=fullest(options, pieces, prediction, ranks=ranks),
+                axes={"data": prediction.collectives},
+            ),
             "communication": prediction.communication,
             "collectives": {name: asdict(count) for name, count in prediction.collectives.items()},
         },
     }
+
+
+def fullest(options: ZeroOptions, pieces: Sequence[Piece], prediction: Prediction, *, ranks: int) -> int:
+    """What the formula says that a rank holds at the most."""
+    return peak.of_replica(
+        training.sizes_of(options, ranks=ranks),
+        pieces,
+        modes=["none"] * options.layers,
+        rest=prediction.states.total + training.read(options, ranks=ranks),
+        precision=options.precision,
+        ranks=ranks,
+        stage=options.stage,
+        tied=options.tied,
+    )
 
 
 def at_rest(options: ZeroOptions, *, ranks: int, rank: int = 0) -> Bytes:  # noqa: ARG001

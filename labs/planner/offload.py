@@ -97,14 +97,15 @@ def bandwidth_needed(*, intensity: float, peak_flops: float, share: float) -> fl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offloading:
-    """Bytes of one rank: what stays on the device, what rests elsewhere, what crosses between them in a step, and the
-    two buffers through which it crosses.
+    """Bytes of one rank: what stays on the device, what rests elsewhere, what crosses between them in a step, the two
+    buffers through which it crosses, and a block of gradients in the states' precision.
     """
 
     states: ModelStates
     offloaded: int
     moved: int
     buffers: int
+    block: int
 
 
 def predict_offload(
@@ -124,4 +125,5 @@ def predict_offload(
         offloaded=RESTING[precision] * sum(elements),
         moved=(cost.parameter + cost.gradient) * sum(elements),
         buffers=2 * cost.parameter * min(block, max(elements, default=0)),
+        block=RESTING[precision] // 3 * min(block, max(elements, default=0)),
     )

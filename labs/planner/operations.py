@@ -131,10 +131,10 @@ def backward(
             if weights:  # they move to the bucket, which is made for the first
                 bucket = buffers.bucket
                 found.append(made + bucket + there)
-            if line.renews:
-                beside, received = beside + received, 0
             if apart:
-                beside += line.later
+                beside += line.later  # which is, where the stream's gradient is another now, the one before
+            elif line.renews:
+                beside, received = beside + received, 0
     return max(found)
 
 

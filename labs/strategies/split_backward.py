@@ -58,7 +58,8 @@ class Linear(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None]:
         (x,) = ctx.saved_tensors
-        ctx.kept.append((ctx.weight, ctx.bias, x, grad))
+        # Cut off: x itself would keep the graph behind it, and with that the stage's input and its gradient.
+        ctx.kept.append((ctx.weight, ctx.bias, x.detach(), grad))
         return grad @ ctx.weight if ctx.needs_input_grad[0] else None, None, None, None
 
 
