@@ -72,19 +72,27 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
             if (model is None) == (params is None):
                 raise CourseError("shardwise.plan-model-or-params")
             if params is not None:
-                found = planner.of_parameters(_whole(params), dp=dp, zero=zero, stack=_stack(stack, "zero"), gpu=card)
-                plan = None
+                others = {
+                    "tp": tp != 1, "pp": pp != 1, "cp": cp != 1, "micro-batch": micro_batch != 1,
+                    "batch": batch is not None, "sequence": sequence is not None, "recompute": recompute != "none",
+                    "sequence-parallel": sequence_parallel, "interleave": interleave != 1, "stages": stages is not None,
+                }  # fmt: skip
+                for name, given in others.items():
+                    if given:
+                        raise CourseError("shardwise.plan-params-alone", name=name)
+                kind, plan = _stack(stack, "zero"), None
+                found = planner.of_parameters(_whole(params), dp=dp, zero=zero, stack=kind, gpu=card)
             else:
                 plan = _plan(
                     model, file, dp=dp, tp=tp, pp=pp, cp=cp, zero=zero, micro_batch=micro_batch, batch=batch,
                     sequence=sequence, recompute=recompute, sequence_parallel=sequence_parallel, interleave=interleave,
                     stages=stages, stack=stack,
                 )  # fmt: skip
-                found = planner.memory(plan, gpu=card)
+                kind, found = plan.stack, planner.memory(plan, gpu=card)
         if as_json:
             print_json(found.as_json())
         else:
-            plan_shown.memory(found, plan, gpu=card, text=context.obj.text)
+            plan_shown.memory(found, plan, stack=kind, gpu=card, text=context.obj.text)
 
     @app.command("traffic", help="cli-traffic")
     def traffic(
@@ -120,25 +128,33 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
             )  # fmt: skip
             found = links.axes(plan, gpu=card)
             computing = throughput.compute_seconds(plan, gpu=card)
+            if any(axis.seconds == float("inf") for axis in found):
+                raise CourseError("labs.plan-no-network", gpu=card.title, node=card.node)
         if as_json:
+            open_ = links.in_the_open(found, computing=computing)
             axes = {
                 axis.name: {
                     "bytes": axis.bytes,
                     "link": axis.link,
                     "seconds": axis.seconds,
-                    "exposed_seconds": axis.exposed,
+                    "exposed_seconds": open_[axis.name],
                 }
                 for axis in found
+            }
+            carried = {
+                each.link: {"bytes_per_second": each.rate, "bytes": each.bytes, "seconds": each.seconds}
+                for each in links.busy(found, gpu=card)
             }
             print_json(
                 {
                     "axes": axes,
+                    "links": carried,
                     "compute_seconds": computing,
                     "bottleneck": links.bottleneck(found, computing=computing),
                 }
             )
         else:
-            plan_shown.traffic(found, computing=computing, gpu=card, text=context.obj.text)
+            plan_shown.traffic(found, plan, computing=computing, gpu=card, text=context.obj.text)
 
     @app.command("throughput", help="cli-throughput")
     def throughput(
@@ -148,6 +164,7 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
         tokens: Annotated[float | None, Option("--tokens", help="cli-plan-tokens")] = None,
         step_seconds: Annotated[float | None, Option("--step-seconds", help="cli-plan-step-seconds")] = None,
         price: Annotated[float | None, Option("--price", help="cli-plan-price")] = None,
+        precision: Annotated[str, Option("--precision", help="cli-plan-precision")] = "bf16",
         dp: Dp = 1,
         tp: Tp = 1,
         pp: Pp = 1,
@@ -178,7 +195,9 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
             for name, value in (("tokens", tokens), ("step-seconds", step_seconds), ("price", price)):
                 if value is not None and not 0 < value < float("inf"):
                     raise CourseError("shardwise.plan-positive", name=name, value=value)
-            found = planner.throughput(plan, gpu=card, tokens=tokens, step_seconds=step_seconds, price=price)
+            found = planner.throughput(
+                plan, gpu=card, tokens=tokens, step_seconds=step_seconds, price=price, precision=precision
+            )
         if as_json:
             print_json(found.as_json())
         else:
@@ -311,6 +330,7 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
         as_json: Json = False,
         _lang: Lang = None,
     ) -> None:
+        from labs.planner.layouts import placed, published_for
         from labs.planner.models import model as find
         from labs.planner.search import search
         from shardwise import plan_shown
@@ -324,8 +344,9 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
             found = search(shape, gpus=gpus, gpu=card, batch=batch, stack=kind, sequence=sequence, most=most)
         if as_json:
             print_json({"layouts": [each.as_json() for each in found]})
-        else:
-            plan_shown.plan(found, text=context.obj.text)
+            return
+        run = published_for(shape.name, gpu=card.name, gpus=gpus, batch=batch) if sequence is None else None
+        plan_shown.plan(found, run=placed(run) if run else None, text=context.obj.text)
 
 
 def _plan(

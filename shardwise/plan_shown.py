@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -14,46 +16,61 @@ from translations import Translator, formats
 
 if TYPE_CHECKING:
     from labs.planner.beside import Beside
-    from labs.planner.configuration import Configuration
+    from labs.planner.configuration import Configuration, Stack
     from labs.planner.estimators import Compared
     from labs.planner.hardware import Accelerator
+    from labs.planner.layouts import Placed
     from labs.planner.links import Axis
     from labs.planner.memory import Memory
     from labs.planner.search import Ranked
     from labs.planner.simulation import Simulated
     from labs.planner.throughput import Throughput
 
-_WIDTH = 30
+_BARS = 14
+"""Columns of the bars at 80 columns; wider where there is room."""
 
 
-def memory(found: Memory, plan: Configuration | None, *, gpu: Accelerator | None, text: Translator) -> None:
+def memory(
+    found: Memory, plan: Configuration | None, *, stack: Stack, gpu: Accelerator | None, text: Translator
+) -> None:
     """The bars of the fullest rank, whether it fits, and what would make it lighter."""
-    console = Console()
-    title = text("shardwise.plan-worst", stage=found.stage, rank=found.rank)
-    table = Table(title=title, title_justify="left")
+    console, language = Console(), text.language
+    table = Table(title=text("shardwise.plan-worst", stage=found.stage, rank=found.rank), title_justify="left")
     for heading in ("bar", "bytes", "", "shards"):
-        table.add_column(text(f"shardwise.plan-{heading}") if heading else "")
-    largest = max(found.bars.as_dict().values()) or 1
-    for name, amount in found.bars.as_dict().items():
+        table.add_column(text(f"shardwise.plan-{heading}") if heading else "", no_wrap=not heading)
+    bars = found.bars.as_dict()
+    largest = max(bars.values()) or 1
+    width = max(_BARS, min(40, console.width - 66))
+    for name, amount in bars.items():
         if plan is None and not amount:
             continue
         colour = LOOKS[name].colour if name in LOOKS else LOOKS["communication"].colour
-        bar = Text("█" * round(_WIDTH * amount / largest), style=colour)
-        words = text(f"shardwise.plan-bar-{name.replace('_', '-')}")
-        table.add_row(words, formats.bytes_(amount, text.language), bar, text(f"shardwise.plan-shards-{_shards(name)}"))
-    table.add_row(text("shardwise.total"), formats.bytes_(found.total, text.language), "", "", style="bold")
+        bar = Text("█" * round(width * amount / largest), style=colour)
+        shards = text(f"shardwise.plan-shards-{_shards(name)}")
+        table.add_row(_bar_name(name, text), formats.bytes_(amount, language), bar, shards)
+    table.add_row(text("shardwise.total"), formats.bytes_(found.total, language), "", "", style="bold")
     console.print(table)
+    parts = {"parameter": stack.parameter, "gradient": stack.gradient, "states": stack.optimizer_states}
+    console.print(text("shardwise.plan-stack", stack=stack.name, total=stack.total, **parts), highlight=False)
     if gpu is not None:
-        room = formats.bytes_(gpu.memory, text.language)
-        console.print(
-            text("shardwise.plan-fits" if found.fits else "shardwise.plan-fits-not", gpu=gpu.title, room=room)
-        )
-    if plan is None:
-        return
-    if plan.dp * plan.cp == 1 and plan.zero:
-        console.print(text("shardwise.plan-zero-saves-nothing", dp=plan.dp))
+        room = formats.bytes_(gpu.memory, language)
+        fits = "plan-fits" if found.fits else "plan-fits-not"
+        console.print(text(f"shardwise.{fits}", gpu=gpu.title, room=room), highlight=False)
+    if plan is not None and plan.dp * plan.cp == 1 and plan.zero:
+        console.print(text("shardwise.plan-zero-saves-nothing", dp=plan.dp), highlight=False)
     if found.fits is False:
-        _advice(plan, console, text)
+        most = max(bars, key=lambda name: bars[name])
+        share = formats.percent(bars[most] / found.total, language)
+        size = formats.bytes_(bars[most], language)
+        console.print(
+            text("shardwise.plan-attack", bar=_bar_name(most, text), bytes=size, share=share), highlight=False
+        )
+    if found.fits is False and plan is not None and gpu is not None:
+        _advice(plan, console, text, over=found.total - gpu.memory)
+
+
+def _bar_name(name: str, text: Translator) -> str:
+    return text(f"shardwise.plan-bar-{name.replace('_', '-')}")
 
 
 def _shards(bar: str) -> str:
@@ -63,37 +80,63 @@ def _shards(bar: str) -> str:
         "gradients": "zero-2",
         "optimizer_states": "zero-1",
         "activations": "recompute",
+        "gathered": "tensor",
         "logits": "tensor",
     }.get(bar, "none")
 
 
-def _advice(plan: Configuration, console: Console, text: Translator) -> None:
+def _advice(plan: Configuration, console: Console, text: Translator, *, over: int) -> None:
+    """What saves most, with what each costs; `over` is how much is too much."""
     from labs.planner.memory import advice
 
+    console.print(text("shardwise.plan-helps"), highlight=False)
     for each in advice(plan)[:4]:
         saves = formats.bytes_(each.saves, text.language)
+        id = "advice-enough" if each.saves >= over else "advice"
         flag = f"--{each.change} {each.value}".strip()
-        console.print("  " + text("shardwise.plan-advice", change=flag, saves=saves), highlight=False)
-        console.print("    " + text(f"shardwise.plan-cost-{each.cost}"), highlight=False)
+        console.print("  " + text(f"shardwise.plan-{id}", change=flag, saves=saves), highlight=False)
+        console.print(Padding(text(f"shardwise.plan-cost-{each.cost}"), (0, 0, 0, 4)), highlight=False)
 
 
-def traffic(found: Sequence[Axis], *, computing: float, gpu: Accelerator, text: Translator) -> None:
-    """Each axis with its link; a full link is named as the bottleneck it is."""
-    from labs.planner.links import bottleneck
+def traffic(
+    found: Sequence[Axis], plan: Configuration, *, computing: float, gpu: Accelerator, text: Translator
+) -> None:
+    """Each axis with its link, and each kind of link with all that it carries; a full one is named."""
+    from labs.planner.links import bottleneck, busy, in_the_open
 
-    console = Console()
+    console, language = Console(), text.language
     table = Table(title=text("shardwise.plan-traffic-title", gpu=gpu.title), title_justify="left")
     for heading in ("axis", "bytes", "link", "seconds", "open"):
         table.add_column(text(f"shardwise.plan-{heading}"))
-    for axis in found:
-        moved = formats.bytes_(axis.bytes, text.language)
-        times = [formats.duration(each, text.language) for each in (axis.seconds, axis.exposed)]
+    open_ = in_the_open(found, computing=computing)
+    sending = [axis for axis in found if axis.bytes]
+    for axis in sending:
+        moved = formats.bytes_(axis.bytes, language)
+        times = [formats.duration(each, language) for each in (axis.seconds, open_[axis.name])]
         name, link = text(f"shardwise.plan-axis-{axis.name}"), text(f"shardwise.plan-link-{axis.link}")
         table.add_row(name, moved, link, *times)
     console.print(table)
-    console.print(text("shardwise.plan-computing", time=formats.duration(computing, text.language)), highlight=False)
-    if (full := bottleneck(found, computing=computing)) is not None:
-        console.print(text("shardwise.plan-bottleneck", axis=text(f"shardwise.plan-axis-{full}")), highlight=False)
+    if not sending:
+        console.print(text("shardwise.plan-sends-nothing"), highlight=False)
+    for axis in sending:
+        name = text(f"shardwise.plan-axis-{axis.name}")
+        reason = f"{axis.name}-once" if axis.name == "data" and plan.micro_batches == 1 else axis.name
+        console.print(f"{name}: " + text(f"shardwise.plan-overlap-{reason}"), highlight=False)
+    links = Table(title=text("shardwise.plan-links-title"), title_justify="left")
+    for heading in ("link", "rate", "bytes", "seconds", "of-computing"):
+        links.add_column(text(f"shardwise.plan-{heading}"), justify="left" if heading == "link" else "right")
+    for each in busy(found, gpu=gpu):
+        rate = text("shardwise.plan-a-second", bytes=formats.bytes_(each.rate, language))
+        time, share = formats.duration(each.seconds, language), formats.percent(each.seconds / computing, language)
+        style = "bold" if each.seconds > computing and each.link != "host" else ""
+        name = text(f"shardwise.plan-link-{each.link}")
+        links.add_row(name, rate, formats.bytes_(each.bytes, language), time, share, style=style)
+    console.print(links)
+    console.print(text("shardwise.plan-computing", time=formats.duration(computing, language)), highlight=False)
+    full = bottleneck(found, computing=computing)
+    axis_name = "" if full is None else text(f"shardwise.plan-axis-{full}")
+    id = "plan-no-bottleneck" if full is None else "plan-bottleneck"
+    console.print(text(f"shardwise.{id}", axis=axis_name), highlight=False)
 
 
 def throughput(found: Throughput, *, text: Translator) -> None:
@@ -103,36 +146,68 @@ def throughput(found: Throughput, *, text: Translator) -> None:
     table = Table(show_header=False)
     table.add_row(text("shardwise.plan-step"), formats.duration(found.seconds_per_step, language))
     table.add_row(text("shardwise.plan-bubble"), formats.percent(found.bubble, language))
-    table.add_row("TFLOP/s", formats.number(found.tflops_per_gpu, language))
-    table.add_row("MFU", formats.percent(found.mfu, language))
-    table.add_row("HFU", formats.percent(found.hfu, language))
+    table.add_row(text("shardwise.plan-rate-each"), formats.number(found.tflops_per_gpu, language))
+    table.add_row(text("shardwise.plan-mfu"), formats.percent(found.mfu, language))
+    table.add_row(text("shardwise.plan-hfu"), formats.percent(found.hfu, language))
     for name, value in (("days", found.days), ("cost", found.cost), ("energy", found.energy_kwh)):
         if value is not None:
             table.add_row(text(f"shardwise.plan-{name}"), formats.number(value, language))
     console.print(table)
 
 
-def plan(found: Sequence[Ranked], *, text: Translator) -> None:
-    """The layouts, the fastest first, and why each is behind the one before."""
-    console = Console()
-    table = Table(title=text("shardwise.plan-title"), title_justify="left")
-    for heading in ("dp", "tp", "pp", "ZeRO", "micro-batch", "interleave"):
-        table.add_column(heading, justify="right")
-    for heading in ("recomputed", "step", "bytes", "why"):
-        table.add_column(text(f"shardwise.plan-{heading}"))
+def plan(found: Sequence[Ranked], *, run: Placed | None, text: Translator) -> None:
+    """The layouts, the fastest first, why each is behind the one before, and where a published one stands."""
+    console, language = Console(), text.language
+    table = Table(
+        title=text("shardwise.plan-title"), title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+    )
+    for heading in (
+        "dp",
+        "tp",
+        "pp",
+        "ZeRO",
+        text("shardwise.plan-micro").replace("-", "-\n"),
+        text("shardwise.plan-chunks"),
+    ):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for heading in ("recomputed", "step-seconds", "bytes", "why"):
+        table.add_column(text(f"shardwise.plan-{heading}"), justify="right" if heading == "step-seconds" else "left")
     why = ""
     for each in found:
         chosen = each.plan
         numbers = (chosen.dp, chosen.tp, chosen.pp, chosen.zero, chosen.micro_batch, chosen.interleave)
+        published = run is not None and (chosen.dp, chosen.tp, chosen.pp) == run.published.degrees
         table.add_row(
             *map(str, numbers),
             text(f"shardwise.plan-recompute-{chosen.recompute}"),
-            formats.duration(each.seconds, text.language),
-            formats.bytes_(each.bytes, text.language),
+            formats.number(each.seconds, language),
+            formats.bytes_(each.bytes, language),
             why,
+            style="bold" if published else "",
         )
         why = text(f"shardwise.plan-why-{each.why_next_lost}") if each.why_next_lost else ""
     console.print(table)
+    if any(each.plan.sequence_parallel for each in found):
+        console.print(text("shardwise.plan-sequence-too"), highlight=False)
+    if run is not None:
+        _published(run, console, text)
+
+
+def _published(run: Placed, console: Console, text: Translator) -> None:
+    """The layout that a paper ran: its place here, its place among layouts of its kind, and why it is not the first."""
+    language, layout = text.language, run.published
+    degrees = {"dp": layout.dp, "tp": layout.tp, "pp": layout.pp, "micro_batch": layout.micro_batch}
+    console.print(text("shardwise.plan-published", source=layout.source, **degrees), highlight=False)
+    for id, place in (("free", run.free), ("then", run.then)):
+        slower = formats.percent(place.slower, language, digits=2)
+        told = text(f"shardwise.plan-published-{id}", place=place.number, of=place.of)
+        if place.number > 1:
+            told += " " + text("shardwise.plan-published-slower", share=slower)
+        console.print(Padding(told, (0, 0, 0, 2)), highlight=False)
+    rates = {"predicted": formats.number(run.tflops, language), "measured": formats.number(layout.tflops, language)}
+    console.print(Padding(text("shardwise.plan-published-rate", **rates), (0, 0, 0, 2)), highlight=False)
+    if run.explained != "first":
+        console.print(Padding(text(f"shardwise.plan-knew-{run.explained}"), (0, 0, 0, 2)), highlight=False)
 
 
 def estimators(found: Sequence[Compared], *, text: Translator) -> None:

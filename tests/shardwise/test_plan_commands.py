@@ -45,10 +45,12 @@ def test_throughput_and_traffic_and_plan_print_their_json(capsys: Printed) -> No
     assert run("traffic", *BLOOM, "--gpu", "a100-80", "--batch", "2048", "--json") == 0
     data = json.loads(capsys.readouterr().out)
     assert set(data["axes"]) == {"tensor", "context", "data", "pipeline"}
+    assert set(data["links"]) == {"node", "host", "network"}
+    assert data["bottleneck"] is None
     assert run("plan", "gpt-7.5b", "--gpus", "16", "--gpu", "a100-80", "--batch", "64", "--json") == 0
     layouts = json.loads(capsys.readouterr().out)["layouts"]
     keys = {"dp", "tp", "pp", "zero", "recompute", "micro_batch", "interleave", "seconds", "bytes", "why_next_lost"}
-    assert all(keys <= set(each) for each in layouts)
+    assert all(keys == set(each) for each in layouts)
 
 
 @pytest.mark.parametrize("language", ["en", "nl", "ar"])
@@ -72,6 +74,54 @@ def test_tables_speak_every_language(language: str, capsys: Printed, monkeypatch
         assert "Traceback" not in shown.err
 
 
+def test_what_does_not_fit_gets_the_bar_to_attack_and_what_helps(capsys: Printed) -> None:
+    assert run("memory", "--model", "gpt3", "--tp", "8", "--pp", "8", "--gpu", "a100-80", "--lang", "en") == 0
+    shown = capsys.readouterr().out
+    assert "= 18" in shown, "bytes a parameter of the model's stack"
+    for words in (
+        "The bar to attack: activations",
+        "--recompute full saves",
+        "then it fits",
+        "a third more operations",
+    ):
+        assert words in shown
+    assert run("memory", "--model", "gpt3", "--zero", "1", "--gpu", "a100-80", "--lang", "en") == 0
+    assert "ZeRO has nothing to shard over" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_full_link_is_shown_as_the_bottleneck_and_what_is_hidden(capsys: Printed) -> None:
+    words = (
+        "traffic",
+        "--model",
+        "bloom",
+        "--dp",
+        "8",
+        "--tp",
+        "16",
+        "--pp",
+        "2",
+        "--gpu",
+        "a100-80",
+        "--batch",
+        "2048",
+        "--lang",
+        "en",
+    )
+    assert run(*words) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for told in ("The link of the tensor axis is full", "it is the bottleneck", "PCIe", "25.0 GB/s", "hidden while"):
+        assert told in shown.replace("\N{NARROW NO-BREAK SPACE}", " ")
+
+
+def test_the_layout_that_a_paper_ran_is_placed_and_explained(capsys: Printed) -> None:
+    assert run("plan", "bloom", "--gpus", "384", "--gpu", "a100-80", "--batch", "2048", "--lang", "en") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "BigScience 2022" in shown
+    assert "number 2 of 14" in shown
+    assert run("plan", "gpt-18b", "--gpus", "256", "--gpu", "a100-80", "--batch", "1024", "--lang", "en") == 0
+    assert "larger micro-batches" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_model_of_ones_own_comes_from_a_file(tmp_path: Path, capsys: Printed) -> None:
     file = tmp_path / "own.yaml"
     file.write_text(
@@ -79,6 +129,8 @@ def test_a_model_of_ones_own_comes_from_a_file(tmp_path: Path, capsys: Printed) 
     )
     assert run("memory", "--model", "mine", "--file", str(file), "--json") == 0
     assert json.loads(capsys.readouterr().out)["total"] > 0
+    assert run("memory", "--model", "mine", "--gpu", "h100", "--file", str(file), "--json") == 0
+    assert json.loads(capsys.readouterr().out)["fits"] is True
 
 
 @pytest.mark.parametrize(
@@ -87,6 +139,10 @@ def test_a_model_of_ones_own_comes_from_a_file(tmp_path: Path, capsys: Printed) 
         (("memory",), "--params"),
         (("memory", "--model", "bloom", "--params", "1"), "--params"),
         (("memory", "--params", "-1"), "params"),
+        (("memory", "--params", "1e9", "--tp", "2"), "--tp"),
+        (("memory", "--params", "1e9", "--recompute", "full"), "--recompute"),
+        (("traffic", "--model", "bloom", "--gpu", "tpu-v4", "--dp", "8192"), "network"),
+        (("throughput", "--model", "bloom", "--gpu", "tpu-v4", "--dp", "8192"), "network"),
         (("memory", "--model", "blom-176b"), "bloom-176b"),
         (("memory", *BLOOM, "--gpu", "a100-8"), "a100-80"),
         (("memory", "--model", "bloom", "--tp", "5"), "--tp 4"),

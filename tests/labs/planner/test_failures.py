@@ -148,11 +148,12 @@ def test_no_run_of_100_000_accelerators_was_better_than_the_formula_allows() -> 
 
 
 def test_what_cannot_be_is_refused() -> None:
-    for wrong, id in (
+    wrongs: list[tuple[dict[str, Any], str]] = [
         ({"devices": 0}, "option-at-least"),
         ({"spares": -1}, "option-at-least"),
         ({"elastic": True, "replica": 7}, "goodput-replica"),
-    ):
+    ]
+    for wrong, id in wrongs:
         with pytest.raises(CourseError) as refused:
             account(replace(RUN, **wrong), interval=600)
         assert refused.value.id == f"labs.{id}"

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from labs.planner.configuration import RECOMPUTE, STACKS, Configuration
 from labs.planner.hardware import accelerator
-from labs.planner.links import axes, data_bytes
+from labs.planner.links import axes
 from labs.planner.memory import advice, in_flight, memory, of_parameters, rank_bars, stage_parameters
 from labs.planner.models import gpt, model
-from labs.planner.search import _variants, all_degrees, search
-from labs.planner.throughput import LAYER, bubble, seconds, step_flops, throughput
+from labs.planner.search import search
+from labs.planner.throughput import bubble, step_flops, throughput
 from translations import CourseError
 
 A100 = accelerator("a100-80")
@@ -51,25 +51,6 @@ def test_the_fullest_rank_is_at_least_the_mean_and_every_layer_is_counted_once(p
     assert memory(plan).total == max(totals) >= sum(totals) / len(totals)
     assert sum(plan.layers) == plan.model.layers
     assert min(plan.layers) >= 1
-
-
-@given(plans())
-@settings(max_examples=200, deadline=None)
-def test_more_shards_never_hold_more_model_states(plan: Configuration) -> None:
-    if plan.zero:
-        some = rank_bars(plan, stage=0)
-        more = rank_bars(replace(plan, dp=2 * plan.dp), stage=0)
-        for name in ("parameters", "gradients", "optimizer_states"):
-            assert getattr(more, name) <= getattr(some, name)
-
-
-@given(plans())
-@settings(max_examples=100, deadline=None)
-def test_a_data_parallel_degree_of_one_makes_zero_save_nothing(plan: Configuration) -> None:
-    alone = replace(plan, dp=1)
-    assert rank_bars(alone, stage=0).as_dict() == rank_bars(replace(alone, zero=0), stage=0).as_dict()
-    assert not [each for each in advice(alone) if each.change == "zero"]
-    assert data_bytes(alone) == 0
 
 
 @given(plans())
@@ -162,22 +143,6 @@ def test_the_papers_layouts_are_among_the_best(name: str, gpus: int, batch: int,
     assert [each.seconds for each in found] == sorted(each.seconds for each in found)
     assert all(each.memory.fits and each.plan.gpus == gpus and each.plan.global_batch == batch for each in found)
     assert all(each.why_next_lost for each in found[:-1])
-
-
-@given(st.sampled_from([4, 8, 12, 16]), st.sampled_from([8, 16, 24]), st.integers(1, 6))
-@settings(max_examples=15, deadline=None)
-def test_the_search_finds_what_brute_force_finds(gpus: int, batch: int, layers: int) -> None:
-    shape = gpt(layers=layers, hidden=1024, heads=16, vocabulary=5000, sequence=512)
-    tried = [
-        plan
-        for degrees in all_degrees(shape, gpus=gpus, batch=batch, node=A100.node)
-        for plan in _variants(shape, degrees, batch=batch, stack=STACKS["megatron"], sequence=None)
-    ]
-    fitting = [plan for plan in tried if memory(plan, gpu=A100).fits]
-    if not fitting:
-        return
-    best = min(seconds(plan, gpu=A100, efficiency=LAYER) for plan in fitting)
-    assert search(shape, gpus=gpus, gpu=A100, batch=batch)[0].seconds == best
 
 
 @pytest.mark.parametrize(
