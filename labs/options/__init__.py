@@ -31,6 +31,7 @@ OPTIONS: dict[str, type[Options]] = {
     "checkpoint": CheckpointOptions,
     "elastic": ElasticOptions,
     "compile": CompileOptions,
+    "grpo": GrpoOptions,
     "incident": IncidentOptions,
     "offload": OffloadOptions,
     "overlap": OverlapOptions,
