@@ -10,6 +10,7 @@ from labs.options.compile import CompileOptions
 from labs.options.context import ContextOptions
 from labs.options.elastic import ElasticOptions
 from labs.options.expert import ExpertOptions
+from labs.options.grpo import GrpoOptions
 from labs.options.incident import IncidentOptions
 from labs.options.layout import LayoutOptions
 from labs.options.offload import OffloadOptions
