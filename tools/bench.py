@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -103,6 +104,29 @@ def redraw() -> float:
     return 1000 * statistics.median(spent)
 
 
+def planning() -> dict[str, float]:
+    """Seconds of the planner: all layouts of a model on so many GPUs, and failures drawn for months."""
+    from labs.planner.failures import simulate
+    from labs.planner.goodput import DEVICE_MTBF, Cluster
+    from labs.planner.hardware import accelerator
+    from labs.planner.models import model
+    from labs.planner.search import search
+
+    card = accelerator("a100-80")
+    cluster = Cluster(devices=200_000, device_mtbf=DEVICE_MTBF, cost=30, detection=60, restart=300, spares=40)
+    asked: dict[str, Callable[[], object]] = {
+        "all layouts of 384 GPUs": lambda: search(model("bloom-176b"), gpus=384, gpu=card, batch=2048),
+        "all layouts of 16,384 GPUs": lambda: search(model("gpt-1t"), gpus=16384, gpu=card, batch=8192),
+        "90 days of failures of 200,000": lambda: simulate(cluster, interval=900, seconds=90 * 86400),
+    }
+    spent = {}
+    for what, ask in asked.items():
+        started = time.perf_counter()
+        ask()
+        spent[what] = time.perf_counter() - started
+    return spent
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", type=int, default=4)
@@ -116,6 +140,7 @@ def main() -> None:
         "training": lambda: run(ROOT / "tools" / "bench_ranks.py", ranks=arguments.ranks, timeout=600).ranks[0].value,
         "lessons": build_of_lessons,
         "redraw": redraw,
+        "planner": planning,
     }
     for name in track(parts, description="bench", console=Console(stderr=True)):
         found[name] = parts[name]()
@@ -123,8 +148,9 @@ def main() -> None:
         print(json.dumps(found, indent=1))
         return
 
-    start, training = found["start"], found["training"]
+    start, training, planner = found["start"], found["training"], found["planner"]
     assert isinstance(start, dict)
+    assert isinstance(planner, dict)
     assert isinstance(training, dict)
     steps, cpu = training["steps"], training["cpu"]
     table = Table("what", "ours", "beside", "ratio")
@@ -141,6 +167,12 @@ def main() -> None:
     row("CPU time of a step with the tracker, beside MemTracker", cpu["tracker"], cpu["memtracker"])
     table.add_row("building all lessons", f"{found['lessons']:.2f} s", "", "")
     table.add_row("new sizes to a new picture", f"{found['redraw']:.1f} ms", "", "")
+    for what, limit in (
+        ("all layouts of 384 GPUs", 1),
+        ("all layouts of 16,384 GPUs", 10),
+        ("90 days of failures of 200,000", 2),
+    ):
+        row(f"{what}, beside what it may take", planner[what], limit)
     Console().print(table)
 
 
