@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ class Accelerator:
     host: float
     watts: float | None
     source: str
-    narrow: Mapping[str, float] = field(default_factory=dict)
+    narrow: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def peak_of(self, precision: str) -> float:
         """FLOP/s of dense products in bf16, fp8 or fp4. Raises CourseError where it has no products in that format."""
@@ -48,6 +48,9 @@ class Accelerator:
                 "labs.no-such-product", gpu=self.title, precision=precision, known=", ".join(sorted(known))
             )
         return known[precision]
+
+    def as_json(self) -> dict[str, object]:
+        return asdict(self)
 
 
 def accelerator(name: str, *, file: Path | None = None) -> Accelerator:

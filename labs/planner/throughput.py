@@ -68,15 +68,31 @@ def step_flops(plan: Configuration, *, recompute: str | None = None) -> float:
     return products + outside + attention + again
 
 
-def compute_seconds(plan: Configuration, *, gpu: Accelerator, efficiency: float = LAYER) -> float:
-    """Seconds that the fullest stage computes in one step, if it never waited."""
+def layer_products(plan: Configuration) -> float:
+    """Of `step_flops`, those of the layers' products with weights: what the recipes for FP8 and FP4 compute in that
+    format. Attention's own products and the vocabulary's stay in bf16 (Transformer Engine, low-precision training).
+    """
+    shape = plan.model
+    weights = shape.active_parameters - shape.embedding - shape.head - shape.layers * shape.norms * shape.norm
+    return (8 if plan.recompute == "full" else 6) * plan.global_batch * plan.length * weights
+
+
+def compute_seconds(
+    plan: Configuration, *, gpu: Accelerator, efficiency: float = LAYER, precision: str = "bf16"
+) -> float:
+    """Seconds that the fullest stage computes in one step, if it never waited. Raises CourseError for a `precision` in
+    which the accelerator cannot multiply.
+    """
     share = max(plan.layers) * plan.pp / plan.model.layers
-    return step_flops(plan) / plan.gpus / (efficiency * gpu.peak) * share
+    fast = gpu.peak_of(precision)
+    narrow = 0.0 if precision == "bf16" else layer_products(plan)
+    at_once = (step_flops(plan) - narrow) / gpu.peak + narrow / fast
+    return at_once / plan.gpus / efficiency * share
 
 
-def seconds(plan: Configuration, *, gpu: Accelerator, efficiency: float = LAYER) -> float:
+def seconds(plan: Configuration, *, gpu: Accelerator, efficiency: float = LAYER, precision: str = "bf16") -> float:
     """Seconds of one step: computation of the fullest stage, the bubble around it, and what is sent in the open."""
-    computing = compute_seconds(plan, gpu=gpu, efficiency=efficiency)
+    computing = compute_seconds(plan, gpu=gpu, efficiency=efficiency, precision=precision)
     sent = in_the_open(axes(plan, gpu=gpu), computing=computing)
     return (computing + sent["tensor"] + sent["context"]) / (1 - bubble(plan)) + sent["data"] + sent["pipeline"]
 
@@ -88,12 +104,14 @@ def throughput(
     tokens: float | None = None,
     step_seconds: float | None = None,
     price: float | None = None,
+    precision: str = "bf16",
 ) -> Throughput:
     """The whole account. `step_seconds` is a measured step, in place of the model's; `price` what an accelerator costs
-    an hour.
+    an hour; `precision` that of the layers' products, whose peak the utilizations are shares of.
     """
     plan.checked()
-    step = step_seconds or seconds(plan, gpu=gpu)
+    peak = gpu.peak_of(precision)
+    step = step_seconds or seconds(plan, gpu=gpu, precision=precision)
     if step == float("inf"):
         raise CourseError("labs.plan-no-network", gpu=gpu.title, node=gpu.node)
     model, hardware = step_flops(plan, recompute="none"), step_flops(plan)
