@@ -81,6 +81,8 @@ LABS = {
         Lab(name="compile", unit="15-planning"),
         Lab(name="bloom-training", unit="17-cases", view="traffic", room="cases"),
         Lab(name="bloom-inference", unit="17-cases", room="cases", reference=False),
+        Lab(name="weight-only", unit="17-cases", room="cases", reference=False),
+        Lab(name="batching", unit="17-cases", room="cases", reference=False),
     )
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from labs.options.base import Options
-from labs.options.bloom import BloomInferenceOptions
+from labs.options.bloom import BatchingOptions, BloomInferenceOptions, WeightOnlyOptions
 from labs.options.bloom_training import BloomTrainingOptions
 from labs.options.checkpoint import CheckpointOptions
 from labs.options.compile import CompileOptions
@@ -40,4 +40,6 @@ OPTIONS: dict[str, type[Options]] = {
     "layout": LayoutOptions,
     "bloom-training": BloomTrainingOptions,
     "bloom-inference": BloomInferenceOptions,
+    "weight-only": WeightOnlyOptions,
+    "batching": BatchingOptions,
 }

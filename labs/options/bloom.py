@@ -57,3 +57,54 @@ class BloomInferenceOptions(BloomOptions):
 
     def layout(self, ranks: int) -> dict[str, Any]:
         return {"dp": 1, "tp": ranks, "precision": self.precision}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightOnlyOptions(BloomOptions):
+    """Weights in fewer bits, on one process. In one layer, `outliers` input features are made `factor` times as large;
+    `group` is how many weights share a scale in 4 bits.
+    """
+
+    new_tokens: int = option(24)
+    outliers: int = option(2)
+    factor: float = option(30.0)
+    group: int = option(32)
+
+    def checked(self, *, ranks: int) -> Self:
+        super(WeightOnlyOptions, self).checked(ranks=ranks)
+        self.at_least({"new_tokens": 2, "outliers": 0, "group": 1})
+        if not 1 <= self.factor <= 10_000:
+            raise CourseError("labs.outlier-factor", value=self.factor)
+        if self.outliers > self.hidden:
+            raise CourseError("labs.outliers-above-features", outliers=self.outliers, hidden=self.hidden)
+        if self.hidden % self.group:
+            raise CourseError("labs.groups-do-not-divide", hidden=self.hidden, group=self.group)
+        return self
+
+    def ranks(self) -> int:
+        return 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchingOptions(BloomOptions):
+    """Requests that come at random, `rate` of them an iteration on average, and a server with so many `slots`."""
+
+    layers: int = option(2)
+    hidden: int = option(64)
+    heads: int = option(4)
+    taught: int = option(20)
+    slots: int = option(8)
+    requests: int = option(32)
+    rate: float = option(0.5)
+    prompt_length: int = option(12)
+    new_tokens: int = option(40)
+
+    def checked(self, *, ranks: int) -> Self:
+        super(BatchingOptions, self).checked(ranks=ranks)
+        self.at_least({"slots": 1, "requests": 1, "prompt_length": 1, "new_tokens": 2})
+        if not 0 < self.rate <= 1000:
+            raise CourseError("labs.rate-out-of-range", value=self.rate)
+        return self
+
+    def ranks(self) -> int:
+        return 1

@@ -44,3 +44,38 @@ def test_ranks_answer_as_one_process_and_read_what_the_formula_says() -> None:
 def test_what_cannot_run_is_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(CourseError, match=said):
         run_lab("bloom-inference", ranks=2, **(SMALL | options))
+
+
+def test_weights_in_fewer_bits() -> None:
+    data = run_lab("weight-only", **SMALL, group=16, new_tokens=6).data
+    told = found(data)
+    assert told["outlier-features"] >= 2
+    assert told["outliers-apart"] < told["outliers-both-int8"] / 3
+    assert told["int4-gptq"] < told["int4-nearest"]
+    assert told["int4-awq"] <= 1.1 * told["int4-nearest"]
+    assert told["int4-bytes"] == 32 * 128 / 2 + 4 * 32 * 128 / 16
+    assert told["model-int8"] < 0.7 * told["model-16-bits"]
+    assert 0 < told["int8-logits-error"] < 0.02
+
+
+def test_both_ways_of_batching_answer_as_one_process() -> None:
+    data = run_lab("batching", **SMALL, requests=10, slots=3, new_tokens=12).data
+    told = found(data)
+    assert told["static-equal"] == told["continuous-equal"] == 10
+    assert told["continuous-held"] == 0 < told["static-held"]
+    assert told["static-to-continuous-iterations"] > 1
+
+
+@pytest.mark.parametrize(
+    ("lab", "options", "said"),
+    [
+        ("weight-only", {"factor": 0.5}, "1 to 10,000 times as large; --factor is 0.5"),
+        ("weight-only", {"outliers": 33}, "33 outliers are more than the 32 input features"),
+        ("weight-only", {"group": 5}, "32 weights do not divide into groups of 5"),
+        ("batching", {"rate": 0.0}, "--rate is how many requests come"),
+        ("batching", {"slots": 0}, "slots must be at least 1"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(lab: str, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(CourseError, match=said):
+        run_lab(lab, **(SMALL | options))
