@@ -127,6 +127,25 @@ def planning() -> dict[str, float]:
     return spent
 
 
+def redraw_of_controls() -> dict[str, float]:
+    """Milliseconds from a choice in the planner's controls to their new figures, by topic; never the same choice twice."""
+    from lessons.controls import PlannerControl
+    from lessons.controls.planner import TOPICS
+    from translations import language
+
+    found = {}
+    for topic in TOPICS:
+        control, spent = PlannerControl(topic, language=language("ar")), []
+        for turn in range(1, 13):
+            field = "micro_batches" if topic == "timetable" else "batch"
+            value = 4 * turn if topic == "timetable" else 512 * turn
+            started = time.perf_counter()
+            control.choose(control.choice | {field: str(value)}, turn=turn)
+            spent.append(time.perf_counter() - started)
+        found[topic] = 1000 * statistics.median(spent)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", type=int, default=4)
@@ -140,6 +159,7 @@ def main() -> None:
         "training": lambda: run(ROOT / "tools" / "bench_ranks.py", ranks=arguments.ranks, timeout=600).ranks[0].value,
         "lessons": build_of_lessons,
         "redraw": redraw,
+        "controls": redraw_of_controls,
         "planner": planning,
     }
     for name in track(parts, description="bench", console=Console(stderr=True)):
@@ -167,6 +187,10 @@ def main() -> None:
     row("CPU time of a step with the tracker, beside MemTracker", cpu["tracker"], cpu["memtracker"])
     table.add_row("building all lessons", f"{found['lessons']:.2f} s", "", "")
     table.add_row("new sizes to a new picture", f"{found['redraw']:.1f} ms", "", "")
+    controls = found["controls"]
+    assert isinstance(controls, dict)
+    for topic, spent in controls.items():
+        table.add_row(f"a choice in the controls of {topic} to its figures", f"{spent:.1f} ms", "", "")
     for what, limit in (
         ("all layouts of 384 GPUs", 1),
         ("all layouts of 16,384 GPUs", 10),

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import profile, supported_activities
 
 from labs.telemetry.trace import Lanes, read
 
@@ -22,9 +22,7 @@ from labs.telemetry.trace import Lanes, read
 def traced(found: list[Lanes]) -> Iterator[None]:
     """What runs inside, as lanes added to `found`."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it would print that it starts and stops
-    activities = [ProfilerActivity.CPU]
-    if torch.cuda.is_available():
-        activities.append(ProfilerActivity.CUDA)
+    activities = supported_activities()  # type: ignore[no-untyped-call]
     everywhere = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
     with profile(activities=activities, experimental_config=everywhere) as profiler:
         yield

@@ -36,7 +36,7 @@ function render({ model, el }) {
     input.type = "text";
     input.inputMode = "numeric";
     input.autocomplete = "off";
-    if (field.optional) input.placeholder = words.own;
+    input.placeholder = field.empty;
     const ladder = field.among.map(({ value }) => Number(value));
     const slider = made("input", {
       type: "range", min: 0, max: ladder.length - 1, step: 1, dir: "ltr", "aria-label": `${field.label}, ${words.slider}`,
@@ -46,7 +46,7 @@ function render({ model, el }) {
       const wanted = Number(value) || 0;
       const near = ladder.reduce((best, each, at) => (Math.abs(each - wanted) < Math.abs(ladder[best] - wanted) ? at : best), 0);
       slider.value = near;
-      slider.setAttribute("aria-valuetext", value || words.own);
+      slider.setAttribute("aria-valuetext", value || field.empty);
     };
     slider.addEventListener("input", () => {
       input.value = ladder[slider.value];

@@ -247,14 +247,14 @@ class PlannerControl(anywidget.AnyWidget):
             "lang": language.code,
             "dir": language.direction,
             "name": said(f"name-{topic}"),
-            "words": {name: said(name) for name in ("undo", "reset", "waits", "own", "slider")},
+            "words": {name: said(name) for name in ("undo", "reset", "waits", "slider")},
             "fields": [
                 {
                     "name": name,
                     "label": said(f"field-{name.replace('_', '-')}"),
                     "kind": field.kind,
                     "among": [{"value": str(each), "label": _label(name, str(each), text)} for each in field.among],
-                    "optional": field.optional,
+                    "empty": said("own" if name == "sequence" else "none") if field.optional else "",
                 }
                 for name, field in own.items()
             ],

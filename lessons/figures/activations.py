@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from labs.planner import activations
-from labs.telemetry.drawing import Svg
+from labs.telemetry.drawing import Svg, Table
 from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, Words, heading, heading_height
 from labs.telemetry.drawing.memory import WIDTH
 from labs.telemetry.drawing.palette import FORMULA_DASH
@@ -59,7 +59,7 @@ def layer_by_sequence(sequences: Sequence[int], *, hidden: int, heads: int) -> F
         sheet = Sheet(width=WIDTH, height=top + row * len(sequences), language=language)
         heading(sheet, title)
         right = WIDTH - MARGIN - 76
-        parts = []
+        parts, lines = [], []
         for place, sequence in enumerate(sequences):
             y, tall = top + place * row, row - 12
             linear, total = (
@@ -76,9 +76,18 @@ def layer_by_sequence(sequences: Sequence[int], *, hidden: int, heads: int) -> F
                 sheet.text((edge + right) / 2, y + 15, share, at="middle", size=LABEL_SIZE, ltr=True)
             sheet.text(right + 10, y + 15, words.bytes(total), at="left", size=SMALL_SIZE, ltr=True)
             parts.append(said("layer-row", sequence=number(sequence, language), share=share, total=words.bytes(total)))
+            lines.append((number(sequence, language), *map(words.bytes, (linear, total - linear, total)), share))
         sheet.text(left, top - 10, said("layer-linear"), at="left", size=SMALL_SIZE)
         sheet.text(right, top - 10, said("layer-square"), at="right", size=SMALL_SIZE)
-        return sheet.svg(alt=" ".join([f"{title}.", *parts]))
+        header = [
+            said("sequence-axis"),
+            said("layer-linear"),
+            said("layer-square"),
+            said("planned-all"),
+            said("layer-share"),
+        ]
+        figure = sheet.svg(alt=" ".join([f"{title}.", *parts]))
+        return figure.beside(Table(lines, header=header, language=language).html)
 
     return draw
 
@@ -138,6 +147,14 @@ def against_sequence(measured: Mapping[str, Curve], formula: Mapping[str, Curve]
                     long=number(last[0], language), high=words.bytes(last[1]),
                 )
             )  # fmt: skip
-        return sheet.svg(alt=" ".join([f"{title}.", *told]))
+        header = [said("sequence-axis"), *(each for name in measured for each in (name, words("formula")))]
+        lengths = sorted({length for curve in measured.values() for length, _ in curve})
+        lines = []
+        for length in lengths:
+            pairs = [(dict(measured[name]).get(length), dict(formula[name]).get(length)) for name in measured]
+            sizes = ["" if size is None else words.bytes(size) for pair in pairs for size in pair]
+            lines.append([number(length, language), *sizes])
+        figure = sheet.svg(alt=" ".join([f"{title}.", *told]))
+        return figure.beside(Table(lines, header=header, language=language).html)
 
     return draw

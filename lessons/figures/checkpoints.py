@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from labs.planner.goodput import lost_share, young
-from labs.telemetry.drawing import Svg
+from labs.telemetry.drawing import Svg, Table
 from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, Words, heading, heading_height
 from labs.telemetry.drawing.memory import WIDTH
 from labs.telemetry.drawing.palette import FORMULA_DASH
@@ -119,7 +119,19 @@ def lost(*, cost: float, mtbf: float) -> Figure:
         for name in ("lost-failures", "lost-saving"):
             sheet.text(right + 10, y(curves[name][-1]) + 4, said(name), at="left", size=LABEL_SIZE)
         sheet.text(x(best), y(least) - 12, said("lost-both"), at="middle", size=LABEL_SIZE, weight=600)
-        return sheet.svg(alt=f"{title}. {said('lost-alt', **told)}")
+        lines = [
+            [
+                duration(each, language),
+                *(
+                    percent(share, language, digits=2)
+                    for share in (cost / each, each / 2 / mtbf, lost_share(interval=each, cost=cost, mtbf=mtbf))
+                ),
+            ]
+            for each in sorted([*_round(intervals[0], intervals[-1]), best])
+        ]
+        header = [said(f"lost-{name}") for name in ("axis", "saving", "failures", "both")]
+        figure = sheet.svg(alt=f"{title}. {said('lost-alt', **told)}")
+        return figure.beside(Table(lines, header=header, language=language).html)
 
     return draw
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from labs.catalogue import LabRun
 from labs.planner.zero import PRECISIONS
 from labs.telemetry import Bytes
-from labs.telemetry.drawing import Svg, stacked_bars
+from labs.telemetry.drawing import Svg, Table, stacked_bars
 from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, heading, heading_height
 from labs.telemetry.drawing.memory import WIDTH
 from labs.telemetry.drawing.svg import Sheet
@@ -90,6 +90,12 @@ def losses(runs: Mapping[str, Sequence[float]], *, title: str) -> Figure:
             )
             for name, own in runs.items()
         ]
-        return sheet.svg(alt=" ".join([f"{title}.", *told]))
+        header = [said("losses-step"), *runs]
+        lines = [
+            [step, *(number(own[step], language, digits=4) if step < len(own) else "" for own in runs.values())]
+            for step in range(steps)
+        ]
+        figure = sheet.svg(alt=" ".join([f"{title}.", *told]))
+        return figure.beside(Table(lines, header=header, language=language).html)
 
     return draw

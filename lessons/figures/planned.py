@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from labs.planner import links, throughput
@@ -25,7 +26,7 @@ from labs.telemetry.drawing.palette import FORMULA_DASH
 from labs.telemetry.drawing.series import scale
 from labs.telemetry.drawing.svg import Sheet, text_width
 from lessons.figures.base import Figure, Said
-from translations import Language
+from translations import CourseError, Language
 from translations.formats import duration, number, percent
 
 BARS = (
@@ -169,8 +170,8 @@ def step_of(
 
 def spent(plan: Configuration, *, gpu: Accelerator) -> dict[str, float]:
     """Seconds of a step by what they go to; their sum is the step. What is sent counts where nothing hides it."""
-    sent = {axis.name: axis.exposed for axis in links.axes(plan, gpu=gpu)}
     whole, computing = throughput.seconds(plan, gpu=gpu), throughput.compute_seconds(plan, gpu=gpu)
+    sent = links.in_the_open(links.axes(plan, gpu=gpu), computing=computing)
     even = computing * plan.model.layers / (max(plan.layers) * plan.pp)
     again = even * (1 - throughput.step_flops(plan, recompute="none") / throughput.step_flops(plan))
     inside = {"computing": even - again, "recomputing": again, "waiting": computing - even}
@@ -186,6 +187,9 @@ def links_of(plan: Configuration, *, gpu: Accelerator) -> Figure:
     found = links.axes(plan, gpu=gpu)
     computing = throughput.compute_seconds(plan, gpu=gpu)
     full = links.bottleneck(found, computing=computing)
+    open_ = links.in_the_open(found, computing=computing)
+    if any(math.isinf(axis.seconds) for axis in found):
+        raise CourseError("labs.plan-no-network", gpu=gpu.title, node=gpu.node)
 
     def draw(language: Language) -> Svg:
         said, words = Said(language), Words.of(language)
@@ -199,7 +203,7 @@ def links_of(plan: Configuration, *, gpu: Accelerator) -> Figure:
         ]
         left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in names) + 14
         right = WIDTH - MARGIN - max(text_width(each, size=LABEL_SIZE) for each in told) - 8
-        longest = max([computing, *(axis.seconds for axis in found if axis.seconds != float("inf"))])
+        longest = max([computing, *(axis.seconds for axis in found)])
         across = scale(0, longest, start=left, end=right)
         entries = [
             (said("links-open"), lambda sheet, x, y: sheet.swatch("communication", x, y - 10, 18, 12)),
@@ -211,25 +215,19 @@ def links_of(plan: Configuration, *, gpu: Accelerator) -> Figure:
         legend(sheet, entries, top=heading(sheet, title) + 4)
         for index, axis in enumerate(found):
             y = top + 30 * index
-            until = min(axis.seconds, longest)
-            open_ = across(until * (1 - axis.overlap))
+            waits, until = across(open_[axis.name]), across(axis.seconds)
             sheet.text(left - 12, y + 13, names[index], at="right", size=LABEL_SIZE)
             if axis.seconds:
-                _hidden(sheet, open_, y, across(until) - open_, 18)
-                sheet.swatch("communication", left, y, max(open_ - left, 0.0), 18)
-            sheet.text(
-                across(until) + 8,
-                y + 13,
-                told[index],
-                size=LABEL_SIZE,
-            )
+                _hidden(sheet, waits, y, until - waits, 18)
+                sheet.swatch("communication", left, y, waits - left, 18)
+            sheet.text(until + 8, y + 13, told[index], size=LABEL_SIZE)
         at = across(computing)
         sheet.line(at, top - 6, at, top + 30 * len(found) - 6, width=1.8, dash=FORMULA_DASH)
         header = [said(f"links-{name}-column") for name in ("axis", "link", "bytes", "time", "open")]
         lines = [
             (
                 words(f"axis-{axis.name}"), said(f"link-{axis.link}"), words.bytes(axis.bytes),
-                duration(axis.seconds, language), duration(axis.exposed, language),
+                duration(axis.seconds, language), duration(open_[axis.name], language),
             )
             for axis in found
         ]  # fmt: skip

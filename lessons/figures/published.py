@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from labs import planner
-from labs.planner.models import Model, model
+from labs.planner.models import Model, models
 
 FOLDER = Path(planner.__file__).parent / "published"
 
@@ -41,7 +41,7 @@ def _known() -> tuple[tuple[str, Chosen], ...]:
     found = []
     table = next(each for each in megatron["tables"] if each["id"] == "t1")
     columns = [*table["config_cols"], *table["value_cols"]]
-    shapes = {_shape(model(name)): name for name in _NAMED}
+    shapes = {_shape(each): each.name for each in models().values() if each.name.startswith("gpt-")}
     for cells in table["rows"]:
         row = dict(zip(columns, cells, strict=True))
         name = shapes.get((row["layers"], row["hidden"], row["heads"]))
@@ -54,11 +54,6 @@ def _known() -> tuple[tuple[str, Chosen], ...]:
         gpus = dp * own["gpus_per_replica"]
         found.append(("mt-nlg-530b", _of(tp=own["tp"], pp=own["pp"], gpus=gpus, source="Smith et al. 2022")))
     return tuple(found)
-
-
-_NAMED = (
-    "gpt-1.7b", "gpt-3.6b", "gpt-7.5b", "gpt-18b", "gpt-39b", "gpt-76b", "gpt-145b", "gpt-310b", "gpt-530b", "gpt-1t",
-)  # fmt: skip
 
 
 def _shape(shape: Model) -> tuple[int, int, int]:

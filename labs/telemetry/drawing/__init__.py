@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from labs.telemetry.drawing.diagrams import rank_table, ring, timetable
+from labs.telemetry.drawing.diagrams import rank_table, ring
 from labs.telemetry.drawing.memory import bars, memory_over_time, stacked_bars, traffic_bars
 from labs.telemetry.drawing.svg import Svg
 from labs.telemetry.drawing.table import Table
@@ -19,6 +19,5 @@ __all__ = [
     "rank_table",
     "ring",
     "stacked_bars",
-    "timetable",
     "traffic_bars",
 ]

@@ -20,6 +20,7 @@ from labs.telemetry.drawing.legend import (
 from labs.telemetry.drawing.memory import WIDTH
 from labs.telemetry.drawing.palette import PHASE_STRENGTH
 from labs.telemetry.drawing.svg import Sheet, Svg, text_width
+from labs.telemetry.drawing.table import Table
 from translations import Language
 
 MODEL_STATES = ("parameters", "gradients", "optimizer_states")
@@ -66,7 +67,13 @@ def rank_table(
         words("table-sharded" if category in sharded else "table-whole", name=words.category(category), ranks=ranks)
         for category in held
     ]
-    return sheet.svg(alt=alt or " ".join([f"{title.rstrip('.')}.", *parts]))
+    figure = sheet.svg(alt=alt or " ".join([f"{title.rstrip('.')}.", *parts]))
+    lines = [
+        [rank, *(words("table-shard", shard=rank) if each in sharded else words("table-all") for each in held)]
+        for rank in range(ranks)
+    ]
+    header = [words("table-rank"), *map(words.category, held)]
+    return figure.beside(Table(lines, header=header, language=words.language).html)
 
 
 def ring(

@@ -114,7 +114,10 @@ def _drawn(moved: Moved, words: Words, message: str) -> Svg:
             sheet.text(max(across(size), left) + 8, y + 9, words.bytes(size), size=SMALL_SIZE, ltr=True)
             y += each
     numbers = [words("axis-numbers", axis=axis_name(axis, words), parts=_parts(moved[axis], words)) for axis in axes]
-    return sheet.svg(alt=" ".join([words.sentence(message), *numbers]))
+    lines = [[rank, *(words.bytes(moved[axis].get(rank, 0)) for axis in axes)] for rank in ranks]
+    header = [words("table-rank"), *(axis_name(axis, words) for axis in axes)]
+    figure = sheet.svg(alt=" ".join([words.sentence(message), *numbers]))
+    return figure.beside(Table(lines, header=header, language=words.language).html) if lines else figure
 
 
 def _parts(own: Mapping[int, int], words: Words) -> str:

@@ -20,9 +20,9 @@ from labs.telemetry.drawing import (
     rank_table,
     ring,
     stacked_bars,
-    timetable,
     traffic_bars,
 )
+from labs.telemetry.drawing.diagrams import _summed, timetable
 from labs.telemetry.drawing.lanes import lanes_over_time
 from labs.telemetry.drawing.legend import Words
 from labs.telemetry.drawing.palette import LOOKS, SLOTS, STRETCHES
@@ -248,7 +248,6 @@ def test_phases_are_spans() -> None:
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 6])
 def test_a_ring_ends_with_the_whole_sum_of_one_chunk_and_then_of_all(ranks: int) -> None:
-    from labs.telemetry.drawing.diagrams import _summed
 
     chunks = [[1] * ranks for _ in range(ranks)]
     for step in range(ranks):

@@ -1,0 +1,56 @@
+"""What a formula gives beside what was printed: a dot for each quantity, around a line of 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, Words, heading, heading_height
+from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.svg import Sheet, Svg
+from labs.telemetry.drawing.table import Table
+from translations import Language
+from translations.formats import number
+
+ROW, NAMES = 26.0, 280.0
+LEAST, MOST = 0.5, 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One quantity in words: its name, what was printed, what was computed, and computed / published."""
+
+    name: str
+    published: str
+    computed: str
+    ratio: float
+
+
+def beside_published(rows: Sequence[Compared], *, message: str, language: Language | str) -> Svg:
+    """A ratio outside of 0.5 to 1.5 is drawn at the border."""
+    words = Words.of(language)
+    top = heading_height(message, width=WIDTH) + 26
+    left, right = MARGIN + NAMES, WIDTH - MARGIN - 96
+    bottom = top + ROW * len(rows)
+    sheet = Sheet(width=WIDTH, height=bottom + 44, language=words.language)
+    heading(sheet, message)
+
+    def x(ratio: float) -> float:
+        return left + (right - left) * (min(max(ratio, LEAST), MOST) - LEAST) / (MOST - LEAST)
+
+    for tick in (0.5, 0.75, 1.0, 1.25, 1.5):
+        sheet.line(x(tick), top, x(tick), bottom, opacity=0.7 if tick == 1 else 0.18, width=1.5 if tick == 1 else 1)
+        label = number(tick, words.language, digits=2)
+        sheet.text(x(tick), bottom + 16, label, at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
+    sheet.text((left + right) / 2, bottom + 34, words("published-axis"), at="middle", size=SMALL_SIZE, quiet=True)
+    for index, row in enumerate(rows):
+        y = top + ROW * (index + 0.5)
+        sheet.opening(MARGIN, left - 12, y + 4, row.name, size=LABEL_SIZE)
+        sheet.line(x(1), y, x(row.ratio), y, width=3, opacity=0.55)
+        sheet.dot(x(row.ratio), y, radius=5)
+        sheet.text(right + 12, y + 4, number(row.ratio, words.language), at="left", size=LABEL_SIZE, ltr=True)
+    told = [f"{row.name}: {number(row.ratio, words.language)}" for row in rows]
+    alt = f"{words.sentence(message)} {words('published-alt', rows=words.listed(told))}"
+    header = [words(f"published-{name}") for name in ("quantity", "printed", "computed", "ratio")]
+    cells = [(row.name, row.published, row.computed, number(row.ratio, words.language)) for row in rows]
+    return sheet.svg(alt=alt).beside(Table(cells, header=header, language=words.language).html)
