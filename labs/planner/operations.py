@@ -438,7 +438,7 @@ def loss(s: Sizes) -> Piece:
         copies = logits + picked + cast + (wide if s.filled else 0)
         rows = 5 * s.tokens * s.wide  # the largest logit, two sums, the target's, the loss
         keeps = wide + (INDEX + 1) * s.tokens
-        return Piece(lines=[Line(keeps=keeps + targets, making=copies + rows, gives=wide, scratch=s.tokens * s.wide)])
+        return Piece(lines=[Line(keeps=keeps, making=copies + rows + targets, gives=wide, scratch=s.tokens * s.wide)])
     return Piece(
         lines=[
             Line(keeps=wide, making=logits + cast + picked, takes=wide, gives=wide),
