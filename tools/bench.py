@@ -128,7 +128,7 @@ def planning() -> dict[str, float]:
 
 
 def redraw_of_controls() -> dict[str, float]:
-    """Milliseconds from a choice in the planner's controls to their new figures, by topic; never the same choice twice."""
+    """Milliseconds from a new choice in the planner's controls to its figures, by topic."""
     from lessons.controls import PlannerControl
     from lessons.controls.planner import TOPICS
     from translations import language

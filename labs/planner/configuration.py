@@ -5,6 +5,7 @@ Everything the calculators are asked is one frozen value, refused with a sentenc
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Self
 
@@ -99,16 +100,7 @@ class Configuration:
         """Layers of each pipeline stage: as given, or evenly, or with embedding and head counted as a layer each, or
         as evenly as can be with more in the middle, where there is no embedding.
         """
-        if self.stages:
-            return self.stages
-        whole, rest = divmod(self.model.layers, self.pp)
-        if not rest:
-            return (whole,) * self.pp
-        if (self.model.layers + 2) % self.pp == 0:
-            each = (self.model.layers + 2) // self.pp
-            return (each - 1, *(each,) * (self.pp - 2), each - 1)
-        first = (self.pp - rest) // 2
-        return tuple(whole + (first <= stage < first + rest) for stage in range(self.pp))
+        return self.stages or _shared_out(self.model.layers, self.pp)
 
     def checked(self) -> Self:
         """Itself, or CourseError with the reason and the nearest that works."""
@@ -137,6 +129,18 @@ class Configuration:
         if self.pp > 1 and self.zero >= 2:
             raise CourseError("labs.plan-zero-pipeline", stage=self.zero)
         return self
+
+
+@functools.cache
+def _shared_out(layers: int, stages: int) -> tuple[int, ...]:
+    whole, rest = divmod(layers, stages)
+    if not rest:
+        return (whole,) * stages
+    if (layers + 2) % stages == 0:
+        each = (layers + 2) // stages
+        return (each - 1, *(each,) * (stages - 2), each - 1)
+    first = (stages - rest) // 2
+    return tuple(whole + (first <= stage < first + rest) for stage in range(stages))
 
 
 def nearest(value: int, among: list[int]) -> int:

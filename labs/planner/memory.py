@@ -8,7 +8,7 @@ numbers.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from labs.planner import activations
 from labs.planner.configuration import Configuration, Stack
@@ -39,7 +39,7 @@ class Bars:
         return sum(self.as_dict().values())
 
     def as_dict(self) -> dict[str, int]:
-        return asdict(self)
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
