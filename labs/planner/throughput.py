@@ -97,6 +97,11 @@ def seconds(plan: Configuration, *, gpu: Accelerator, efficiency: float = LAYER,
     return (computing + sent["tensor"] + sent["context"]) / (1 - bubble(plan)) + sent["data"] + sent["pipeline"]
 
 
+def days_of(*, tokens: float, sequences: int, length: int, seconds: float) -> float:
+    """Days of a run that takes so many sequences of one length in each step, and so many seconds for it."""
+    return tokens / (sequences * length) * seconds / 86400
+
+
 def throughput(
     plan: Configuration,
     *,
@@ -115,16 +120,16 @@ def throughput(
     if step == float("inf"):
         raise CourseError("labs.plan-no-network", gpu=gpu.title, node=gpu.node)
     model, hardware = step_flops(plan, recompute="none"), step_flops(plan)
-    hours = None
+    days = None
     if tokens is not None:
-        hours = tokens / (plan.global_batch * plan.length) * step / 3600
+        days = days_of(tokens=tokens, sequences=plan.global_batch, length=plan.length, seconds=step)
     return Throughput(
         seconds_per_step=step,
         bubble=bubble(plan),
         tflops_per_gpu=hardware / plan.gpus / step / 1e12,
-        mfu=model / plan.gpus / step / gpu.peak,
-        hfu=hardware / plan.gpus / step / gpu.peak,
-        days=None if hours is None else hours / 24,
-        cost=None if hours is None or price is None else hours * plan.gpus * price,
-        energy_kwh=None if hours is None or gpu.watts is None else hours * plan.gpus * gpu.watts / 1000,
+        mfu=model / plan.gpus / step / peak,
+        hfu=hardware / plan.gpus / step / peak,
+        days=days,
+        cost=None if days is None or price is None else 24 * days * plan.gpus * price,
+        energy_kwh=None if days is None or gpu.watts is None else 24 * days * plan.gpus * gpu.watts / 1000,
     )
