@@ -26,6 +26,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--gpus", action="store_true", help=text("labs.clusters-gpus"))
     parser.add_argument("--minutes", type=int, default=10, help=text("labs.clusters-minutes"))
     parser.add_argument("--image", default="shardwise:latest", help=text("labs.clusters-image-of"))
+    parser.add_argument("--gpu-resource", default="nvidia.com/gpu", help=text("labs.clusters-gpu-resource-of"))
     chosen, rest = parser.parse_known_args(words)
     kind = vars(chosen).pop("kind")
     try:

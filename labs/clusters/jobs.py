@@ -21,6 +21,7 @@ from translations import CourseError
 
 KINDS = {"slurm": "slurm.sh", "kubernetes": "kubernetes.yaml"}
 _IMAGE = re.compile(r"[a-z0-9]+([._/:@-]+[A-Za-z0-9]+)*")
+_RESOURCE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*")
 
 
 class Template(string.Template):
@@ -32,7 +33,8 @@ class Template(string.Template):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A lab with the words of its script, on `nodes` machines of `ranks_per_node` ranks, each on a GPU of its own where
-    there are `gpus`. `image` is the container's, under Kubernetes, in which the course is installed.
+    there are `gpus`. `image` is the container's, under Kubernetes, in which the course is installed; `gpu_resource` the
+    name that the vendor's device plugin gives its GPUs there.
     """
 
     lab: str
@@ -42,6 +44,7 @@ class Job:
     gpus: bool = False
     minutes: int = 10
     image: str = "shardwise:latest"
+    gpu_resource: str = "nvidia.com/gpu"
 
     @property
     def ranks(self) -> int:
@@ -60,6 +63,8 @@ class Job:
                 )
         if not _IMAGE.fullmatch(self.image):
             raise CourseError("labs.clusters-image", image=self.image)
+        if not _RESOURCE.fullmatch(self.gpu_resource):
+            raise CourseError("labs.clusters-gpu-resource", resource=self.gpu_resource)
         wanted = self.options.ranks()
         if wanted is not None and wanted != self.ranks:
             raise CourseError(
@@ -100,5 +105,5 @@ def rendered(job: Job, kind: str) -> str:
         words=" ".join(["", *map(shlex.quote, job.words)]),
         arguments="".join(f", {json.dumps(word)}" for word in job.words),
         slurm_gpus=f"\n#SBATCH --gpus-per-node={job.ranks_per_node}" if job.gpus else "",
-        kubernetes_gpus=f"\n              nvidia.com/gpu: {job.ranks_per_node}" if job.gpus else "",
+        kubernetes_gpus=f"\n              {job.gpu_resource}: {job.ranks_per_node}" if job.gpus else "",
     )

@@ -29,6 +29,7 @@ JOBS = [
     Job(lab="layout", words=("--dp", "2", "--pp", "2", "--tp", "2"), gpus=True, image="registry.example.org/x:1.0"),
     Job(lab="layout", words=("--dp", "4", "--pp", "2", "--tp", "1"), nodes=4, ranks_per_node=2, minutes=30),
     Job(lab="zero", words=("--stage", "3"), nodes=3),
+    Job(lab="zero", gpus=True, gpu_resource="amd.com/gpu"),
 ]
 
 
@@ -45,7 +46,8 @@ def test_a_manifest_holds_to_the_schema_of_kubernetes(job: Job) -> None:
     container = pod["containers"][0]
     assert f"--nnodes={job.nodes}" in container["command"]
     assert container["args"] == ["-m", f"labs.{job.lab}", *job.words]
-    assert ("nvidia.com/gpu" in container["resources"]["limits"]) == job.gpus
+    wanted = {job.gpu_resource: job.ranks_per_node} if job.gpus else {}
+    assert {name: count for name, count in container["resources"]["limits"].items() if "/" in name} == wanted
     # The first pod's name in the service is where all ranks meet.
     name = batch["metadata"]["name"]
     assert service["metadata"]["name"] == pod["subdomain"] == name
@@ -136,7 +138,8 @@ def test_the_file_says_which_axes_stay_inside_a_node() -> None:
 @pytest.mark.parametrize("name", LABS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_lab_can_be_sent(name: str, kind: str) -> None:
-    job = Job(lab=name, words=("--heads", "8") if name in ("tensor", "sequence") else ())
+    words = ("--heads", "8") if name in ("tensor", "sequence") else ()
+    job = Job(lab=name, words=words, nodes=1, ranks_per_node=LABS[name].options().ranks() or 8)
     assert f"labs.{name}" in rendered(job, kind)
     assert "@{" not in rendered(job, kind)
 
@@ -148,6 +151,7 @@ def test_every_lab_can_be_sent(name: str, kind: str) -> None:
         (Job(lab="zero", nodes=0), "option-at-least"),
         (Job(lab="zero", minutes=0), "option-at-least"),
         (Job(lab="zero", image="two words"), "clusters-image"),
+        (Job(lab="zero", gpus=True, gpu_resource="gpu: 8"), "clusters-gpu-resource"),
         (Job(lab="tensor", words=("--heads", "6")), "heads-do-not-divide"),
         (Job(lab="zer"), "unknown-lab"),
     ],
