@@ -61,8 +61,10 @@ class Cell:
 
 
 def cells() -> Iterator[Cell]:
-    """All cells that a formula determines, in the order of the files."""
-    explained = {(entry["source"], entry["table"], entry["column"]): entry["why"] for entry in _explained()}
+    """All cells of tables that a formula determines, in the order of the formulas; those of single facts are in
+    `recomputed_facts.py`.
+    """
+    why = reasons()
     for (source, table, column), formula in FORMULAS.items():
         found = published(source)[table]
         names = [*found["config_cols"], *found["value_cols"]]
@@ -80,10 +82,10 @@ def cells() -> Iterator[Cell]:
                 column=column,
                 row=tuple(values[: len(found["config_cols"])]),
                 printed=float(row[column]),
-                decimals=_decimals(row[column]),
+                decimals=decimals(row[column]),
                 low=min(low, high),
                 high=max(low, high),
-                why=explained.get((source, table, column), ""),
+                why=why.get((source, table, column), ""),
             )
 
 
@@ -102,9 +104,10 @@ def facts(source: str) -> Mapping[str, Any]:
 
 
 @functools.cache
-def _explained() -> list[dict[str, str]]:
-    found: list[dict[str, str]] = yaml.safe_load((FOLDER / "explained.yaml").read_text(encoding="utf-8"))["explained"]
-    return found
+def reasons() -> Mapping[tuple[str, str, str], str]:
+    """Why printed numbers differ, by source, table and column."""
+    rows = yaml.safe_load((FOLDER / "explained.yaml").read_text(encoding="utf-8"))["explained"]
+    return {(row["source"], row["table"], row["column"]): row["why"] for row in rows}
 
 
 FORMULAS: dict[tuple[str, str, str], Formula] = {}
@@ -119,7 +122,7 @@ def _of(source: str, table: str, *columns: str) -> Callable[[Formula], Formula]:
     return keep
 
 
-def _decimals(printed: Any) -> int:
+def decimals(printed: Any) -> int:
     text = repr(printed)
     return len(text.partition(".")[2]) if "." in text and not text.endswith(".0") else 0
 
@@ -130,9 +133,9 @@ def _as_printed(value: float, decimals: int = 0) -> tuple[float, float]:
     return value - half, value + half
 
 
-def _within(compute: Callable[[float], float], printed: Any) -> tuple[float, float]:
+def within(compute: Callable[[float], float], printed: Any) -> tuple[float, float]:
     """What a formula gives for a printed input, which is rounded itself."""
-    low, high = _as_printed(float(printed), _decimals(printed))
+    low, high = _as_printed(float(printed), decimals(printed))
     return compute(low), compute(high)
 
 
@@ -179,7 +182,7 @@ def _gpt(row: Row, *, vocabulary: int, sequence: int) -> int:
 # --- ZeRO-Offload, ZeRO-Infinity (Ren et al. 2021, Rajbhandari et al. 2021)
 
 
-@_of("zero_offload_atc21", "t1", "mem_x_m")
+@_of("zero_offload_atc21", "t1", "mem_x_m", "printed_mem_x_m")
 def _(row: Row) -> Value:
     """Bytes a parameter that stay on the GPU: 2 of parameters, 2 of gradients, 12 of the update's states."""
     return 2 + (2 if row["g16"] == "gpu" else 0) + (12 if row["update"] == "gpu" else 0)
@@ -285,18 +288,18 @@ def _(row: Row) -> Value:
 
 @_of("megatron_sc21", "t1", "pct_peak")
 def _(row: Row) -> Value:
-    return _within(lambda tflops: 100 * tflops / 312, row["tflops"])
+    return within(lambda tflops: 100 * tflops / 312, row["tflops"])
 
 
 @_of("megatron_sc21", "t1", "agg_pf")
 def _(row: Row) -> Value:
-    return _within(lambda tflops: tflops * row["gpus"] / 1000, row["tflops"])
+    return within(lambda tflops: tflops * row["gpus"] / 1000, row["tflops"])
 
 
 _SC21 = {174.6: "gpt-175b", 529.6: "gpt-530b"}
 
 
-def _iteration(name: str, *, batch: int, recompute: str, vocabulary: int | None = None) -> float:
+def iteration(name: str, *, batch: int, recompute: str, vocabulary: int | None = None) -> float:
     shape = model(name)
     return activations.flops(
         layers=shape.layers,
@@ -311,21 +314,21 @@ def _iteration(name: str, *, batch: int, recompute: str, vocabulary: int | None 
 @_of("megatron_sc21", "t2", "days")
 def _(row: Row) -> Value:
     """Days for 300 billion tokens at the measured rate, with all of the work of full recomputation (equation 3)."""
-    work = _iteration(_SC21[row["params_b"]], batch=1, recompute="full") * 300e9 / 2048
-    return _within(lambda tflops: work / (row["gpus"] * tflops * 1e12) / 86400, row["tflops"])
+    work = iteration(_SC21[row["params_b"]], batch=1, recompute="full") * 300e9 / 2048
+    return within(lambda tflops: work / (row["gpus"] * tflops * 1e12) / 86400, row["tflops"])
 
 
 @_of("mtnlg_530b", "iter", "tflops")
 def _(row: Row) -> Value:
-    work = _iteration("mt-nlg-530b", batch=1920, recompute="full")
-    return _within(lambda seconds: work / (row["gpus"] * seconds) / 1e12, row["sec"])
+    work = iteration("mt-nlg-530b", batch=1920, recompute="full")
+    return within(lambda seconds: work / (row["gpus"] * seconds) / 1e12, row["sec"])
 
 
 def _readme(row: Row, *, batch: int, milliseconds: Any, gpus: int) -> Value:
     work = activations.flops(
         layers=row["layers"], sequence=1024, batch=batch, hidden=row["hidden"], vocabulary=51200, recompute="full"
     )
-    return _within(lambda ms: work / (gpus * ms / 1000) / 1e12, milliseconds)
+    return within(lambda ms: work / (gpus * ms / 1000) / 1e12, milliseconds)
 
 
 @_of("megatron_readme", "v100_a100_2020", "v100_tf")
@@ -349,7 +352,7 @@ def _alone(row: Row) -> Row:
 @_of("megatron_readme", "a100_dp_2020", "scaling_pct")
 def _(row: Row) -> Value:
     alone = _alone(row)["a100_ms"]
-    return _within(lambda ms: 100 * alone / ms, row["ms"])
+    return within(lambda ms: 100 * alone / ms, row["ms"])
 
 
 @_of("megatron_readme", "a100_dp_2020", "tf")
@@ -365,12 +368,12 @@ def _(row: Row) -> Value:
 
 @_of("megatron_readme", "h100_2024", "mfu_pct")
 def _(row: Row) -> Value:
-    return _within(lambda tflops: 100 * tflops / 989, row["tf"])
+    return within(lambda tflops: 100 * tflops / 989, row["tf"])
 
 
 @_of("megatron_readme", "h100_2024", "agg_pf")
 def _(row: Row) -> Value:
-    return _within(lambda tflops: tflops * row["gpus"] / 1000, row["tf"])
+    return within(lambda tflops: tflops * row["gpus"] / 1000, row["tf"])
 
 
 # --- recomputation (Korthikanti et al. 2022)
@@ -390,7 +393,7 @@ def _(row: Row) -> Value:
 
 @_of("korthikanti_2022", "t4", "overhead_pct")
 def _(row: Row) -> Value:
-    return _within(lambda combined: 100 * (combined / 19.6 - 1), row["combined"])
+    return within(lambda combined: 100 * (combined / 19.6 - 1), row["combined"])
 
 
 @_of("korthikanti_2022", "t5", "gain_pct")
@@ -411,8 +414,8 @@ def _(row: Row) -> Value:
 def _utilization(row: Row, recompute: str) -> Value:
     sizes = {"22B": (4, 8), "530B": (280, 280)}
     batch, gpus = sizes[row["model"]]
-    work = _iteration(_KORTHIKANTI[row["model"]], batch=batch, recompute=recompute)
-    return _within(lambda seconds: 100 * work / (seconds * gpus * 312e12), row["present_s"])
+    work = iteration(_KORTHIKANTI[row["model"]], batch=batch, recompute=recompute)
+    return within(lambda seconds: 100 * work / (seconds * gpus * 312e12), row["present_s"])
 
 
 def _of_baseline(sequence_parallel: bool, recompute: str) -> Formula:
@@ -463,7 +466,7 @@ def _bloom(row: Row, *, hidden: int, layers: int) -> Value:
     work = activations.flops(
         layers=layers, sequence=2048, batch=row["gbs"], hidden=hidden, vocabulary=250880, recompute="full"
     )
-    return _within(lambda seconds: work / (gpus * seconds) / 1e12, row["sec"])
+    return within(lambda seconds: work / (gpus * seconds) / 1e12, row["sec"])
 
 
 # --- MegaScale, Llama 3
@@ -471,12 +474,12 @@ def _bloom(row: Row, *, hidden: int, layers: int) -> Value:
 
 @_of("megascale", "t2", "ktok_s")
 def _(row: Row) -> Value:
-    return _within(lambda seconds: row["batch"] * 2048 / seconds / 1000, row["sec"])
+    return within(lambda seconds: row["batch"] * 2048 / seconds / 1000, row["sec"])
 
 
 @_of("megascale", "t2", "days")
 def _(row: Row) -> Value:
-    return _within(lambda ktok: 300e9 / (1000 * ktok) / 86400, row["ktok_s"])
+    return within(lambda ktok: 300e9 / (1000 * ktok) / 86400, row["ktok_s"])
 
 
 @_of("megascale", "t2", "mfu_pct")
@@ -485,17 +488,17 @@ def _(row: Row) -> Value:
     work = activations.flops(
         layers=96, sequence=2048, batch=row["batch"], hidden=12288, vocabulary=64000, recompute="none"
     )
-    return _within(lambda seconds: 100 * work / (row["gpus"] * seconds * 312e12), row["sec"])
+    return within(lambda seconds: 100 * work / (row["gpus"] * seconds * 312e12), row["sec"])
 
 
 @_of("megascale", "t2", "agg_pf")
 def _(row: Row) -> Value:
-    return _within(lambda share: share / 100 * 312e12 * row["gpus"] / 1e15, row["mfu_pct"])
+    return within(lambda share: share / 100 * 312e12 * row["gpus"] / 1e15, row["mfu_pct"])
 
 
 @_of("llama3_405b", "t4", "mfu_pct")
 def _(row: Row) -> Value:
-    return _within(lambda tflops: 100 * tflops / 989, row["tflops"])
+    return within(lambda tflops: 100 * tflops / 989, row["tflops"])
 
 
 @_of("llama3_405b", "t4", "tokens_per_batch")
@@ -518,7 +521,7 @@ def _(row: Row) -> Value:
 
 @_of("est_llm_analysis", "mtnlg", "ideal_s")
 def _(row: Row) -> Value:
-    return _iteration("mt-nlg-530b", batch=1920, recompute="full", vocabulary=50272) / (row["gpus"] * 312e12)
+    return iteration("mt-nlg-530b", batch=1920, recompute="full", vocabulary=50272) / (row["gpus"] * 312e12)
 
 
 @_of("est_deepspeed", "z2_cold", "cpu_gib")
@@ -577,8 +580,14 @@ def _(row: Row) -> Value:
 def _(row: Row) -> Value:
     """Four times the size, which from a GiB on is printed in GiB to two decimals."""
     if row["total_mib"] < 256:
-        return _within(lambda size: 4 * size, row["total_mib"])
-    return _within(lambda gib: gib * 1024, round(4 * row["total_mib"] / 1024, 2))
+        return within(lambda size: 4 * size, row["total_mib"])
+    return within(lambda gib: gib * 1024, round(4 * row["total_mib"] / 1024, 2))
+
+
+@_of("est_accelerate", "idefics80b", "total_gib")
+def _(row: Row) -> Value:
+    """Of the size in 16 bits, which is what the model comes in."""
+    return within(lambda size: size * _SIZES[row["dtype"]] / 2, 148.56)
 
 
 @_of("est_accelerate", "idefics80b", "adam_gib")
@@ -659,3 +668,49 @@ def _(row: Row) -> Value:
     """Full recomputation with checkpoints split over the tensor-parallel ranks, p micro-batches in flight."""
     shape = model("gpt-175b" if row["params_b"] < 200 else "gpt-530b")
     return 2 * 2048 * row["bs_per_gpu"] * shape.hidden * shape.layers / row["tp"] / 1e9
+
+
+@_of("est_llm_analysis", "sc21_mem", "days")
+def _(row: Row) -> Value:
+    """Days for 300 billion tokens at the rate that the paper measured on as many GPUs."""
+    table = published("megatron_sc21")["t2"]
+    names = [*table["config_cols"], *table["value_cols"]]
+    asked = ("zero3" if row["zero"] == 3 else "ptd", round(row["params_b"]), row["tp"] * row["pp"] * row["dp"])
+    runs = (dict(zip(names, values, strict=True)) for values in table["rows"])
+    run = next((each for each in runs if (each["scheme"], round(each["params_b"]), each["gpus"]) == asked), None)
+    if run is None:
+        return None
+    work = iteration(_SC21[run["params_b"]], batch=1, recompute="full", vocabulary=50257) * 300e9 / 2048
+    return within(lambda tflops: work / (asked[2] * tflops * 1e12) / 86400, run["tflops"])
+
+
+# --- handbooks and reports
+
+
+@_of("ultrascale_playbook", "fp8", "bytes")
+def _(row: Row) -> Value:
+    """16-bit parameters and gradients, fp32 master weights and two states; 4 more where gradients are added in fp32."""
+    return {"bf16_no_fp32_acc": 2 + 2 + 4 + 8, "bf16_fp32_acc": 2 + 2 + 4 + 8 + 4}.get(row["recipe"])
+
+
+_GRANITE = {"parameters": 6_738_415_616, "layers": 32, "hidden": 4096, "sequence": 4096, "batch": 8}
+"""The shape of Llama 2 7B, as its paper has it, and the length that the times and rates of the table agree on."""
+
+
+@_of("hf_ds_fsdp_precision", "t3", "step_s")
+def _(row: Row) -> Value:
+    return within(lambda rate: _GRANITE["batch"] * _GRANITE["sequence"] / rate, row["tok_s_dev"])
+
+
+@_of("hf_ds_fsdp_precision", "t3", "mfu")
+def _(row: Row) -> Value:
+    """Of an A100's peak: 6 operations a parameter and token, without attention's own."""
+    return within(lambda rate: 6 * _GRANITE["parameters"] * rate / 312e12, row["tok_s_dev"])
+
+
+@_of("reliability_2025", "mttf", "hours")
+def _(row: Row) -> Value:
+    """The inverse of the rate of all nodes."""
+    rate = facts("reliability_2025")["rate"]
+    nodes = row["gpus"] / rate["node_gpus"]
+    return within(lambda failures: 24 * 1000 / (failures * nodes), rate["per_1000_node_days"])
