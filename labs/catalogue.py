@@ -80,9 +80,11 @@ LABS = {
         Lab(name="layout", unit="11-3d", view="traffic"),
         Lab(name="compile", unit="15-planning"),
         Lab(name="bloom-training", unit="17-cases", view="traffic", room="cases"),
+        Lab(name="bloom-conversion", unit="17-cases", view="traffic", room="cases"),
         Lab(name="bloom-inference", unit="17-cases", room="cases", reference=False),
         Lab(name="weight-only", unit="17-cases", room="cases", reference=False),
         Lab(name="batching", unit="17-cases", room="cases", reference=False),
+        Lab(name="bloom-accuracy", unit="17-cases", room="cases", reference=False),
     )
 }
 

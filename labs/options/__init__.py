@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from labs.options.base import Options
 from labs.options.bloom import BatchingOptions, BloomInferenceOptions, WeightOnlyOptions
+from labs.options.bloom import BatchingOptions, BloomAccuracyOptions, BloomInferenceOptions, WeightOnlyOptions
+from labs.options.bloom_conversion import BloomConversionOptions
 from labs.options.bloom_training import BloomTrainingOptions
 from labs.options.checkpoint import CheckpointOptions
 from labs.options.compile import CompileOptions
@@ -42,4 +44,6 @@ OPTIONS: dict[str, type[Options]] = {
     "bloom-inference": BloomInferenceOptions,
     "weight-only": WeightOnlyOptions,
     "batching": BatchingOptions,
+    "bloom-accuracy": BloomAccuracyOptions,
+    "bloom-conversion": BloomConversionOptions,
 }

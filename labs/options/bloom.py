@@ -108,3 +108,23 @@ class BatchingOptions(BloomOptions):
 
     def ranks(self) -> int:
         return 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BloomAccuracyOptions(BloomOptions):
+    """The same weights in two formats of 16 bits. The values of one layer are 2^`scale` times as large."""
+
+    prompts: int = option(12)
+    prompt_length: int = option(24)
+    new_tokens: int = option(16)
+    scale: int = option(16)
+
+    def checked(self, *, ranks: int) -> Self:
+        super(BloomAccuracyOptions, self).checked(ranks=ranks)
+        self.at_least({"prompts": 1, "prompt_length": 1, "new_tokens": 2, "scale": 0})
+        if self.scale > 60:
+            raise CourseError("labs.scale-out-of-range", value=self.scale)
+        return self
+
+    def ranks(self) -> int:
+        return 1
