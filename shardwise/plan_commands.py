@@ -225,8 +225,17 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
         as_json: Json = False,
         _lang: Lang = None,
     ) -> None:
+        from labs.planner.compared import printed
         from labs.planner.estimators import compare
         from shardwise import plan_shown
+
+        if model is None and file is None:
+            published = printed()
+            if as_json:
+                print_json({"published": [each.as_json() for each in published]})
+            else:
+                plan_shown.published_estimates(published, text=context.obj.text)
+            return
 
         with right_use():
             plan = _plan(

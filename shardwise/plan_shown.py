@@ -16,6 +16,7 @@ from translations import Translator, formats
 
 if TYPE_CHECKING:
     from labs.planner.beside import Beside
+    from labs.planner.compared import Printed
     from labs.planner.configuration import Configuration, Stack
     from labs.planner.estimators import Compared
     from labs.planner.hardware import Accelerator
@@ -226,6 +227,31 @@ def estimators(found: Sequence[Compared], *, text: Translator) -> None:
             console.print("  " + text(f"shardwise.plan-differs-{reason}"), highlight=False)
 
 
+def published_estimates(found: Sequence[Printed], *, text: Translator) -> None:
+    """Estimators' own published outputs beside ours, with the bytes that each reason makes."""
+    console, language = Console(), text.language
+    shown: set[tuple[str, float, int]] = set()
+    for each in found:
+        if each.estimator not in {estimator for estimator, _, _ in shown}:
+            console.print(_ESTIMATORS[each.estimator], style="bold", highlight=False)
+        if (key := (each.estimator, each.bytes, each.ours)) in shown:
+            continue  # the same numbers for another degree
+        shown.add(key)
+        sizes = {"theirs": formats.bytes_(each.bytes, language), "ours": formats.bytes_(each.ours, language)}
+        sizes["printed"] = formats.bytes_(each.bytes, language, binary=each.binary)
+        id = "plan-printed-binary" if each.binary else "plan-printed"
+        console.print(Padding(text(f"shardwise.{id}", case=each.case, **sizes), (0, 0, 0, 2)), highlight=False)
+        for reason in each.reasons:
+            sign = "+" if reason.bytes > 0 else "−"
+            amount = f"{sign}{formats.bytes_(abs(reason.bytes), language)}"
+            words = text(f"shardwise.plan-differs-{reason.id}")
+            told = text("shardwise.plan-printed-reason", amount=amount, reason=words)
+            console.print(Padding(told, (0, 0, 0, 4)), highlight=False)
+        if not each.reasons:
+            console.print(Padding(text("shardwise.plan-printed-same"), (0, 0, 0, 4)), highlight=False)
+    console.print(text("shardwise.plan-printed-none"), highlight=False)
+
+
 def beside(found: Sequence[Beside], *, text: Translator) -> None:
     """Another planner's published layouts, ours under the same rules, and what the difference costs."""
     console, language = Console(), text.language
@@ -288,4 +314,5 @@ _ESTIMATORS = {
     "accelerate": "Accelerate",
     "megatron": "Megatron-LM",
     "eleuther": "EleutherAI cookbook",
+    "llm-analysis": "llm-analysis",
 }

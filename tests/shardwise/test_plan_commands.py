@@ -63,6 +63,7 @@ def test_tables_speak_every_language(language: str, capsys: Printed, monkeypatch
         ("throughput", *BLOOM, "--gpu", "h100", "--tokens", "1e9", "--price", "2"),
         ("plan", "gpt-7.5b", "--gpus", "8", "--gpu", "a100-80", "--batch", "16"),
         ("compare-estimators", *BLOOM, "--recompute", "full"),
+        ("compare-estimators",),
         ("simulate", "--model", "lab", "--dp", "4", "--pp", "2", "--zero", "1"),
         ("compare-estimators", "--model", "gpt-7.5b", "--dp", "8", "--zero", "3"),
         ("compare-estimators", "--model", "gpt-1.7b", "--stack", "lab"),
@@ -173,6 +174,15 @@ def test_estimators_stand_beside_ours_with_what_differs(capsys: Printed) -> None
     more = found["deepspeed"]["bytes"] - found["deepspeed"]["ours"]
     assert more == pytest.approx(7.468e9 * 4 / 8, rel=1e-3)
     assert found["deepspeed"]["differs"] == ["fp32-gradients", "gib"]
+
+
+def test_published_estimates_stand_beside_ours(capsys: Printed) -> None:
+    assert run("compare-estimators", "--json") == 0
+    found = json.loads(capsys.readouterr().out)["published"]
+    assert {each["estimator"] for each in found} == {"deepspeed", "accelerate", "eleuther", "llm-analysis"}
+    for each in found:
+        between = sum(reason["bytes"] for reason in each["differs"])
+        assert each["bytes"] - each["ours"] == pytest.approx(between, abs=25e6)
 
 
 def test_a_simulation_prints_its_json(capsys: Printed) -> None:
