@@ -149,3 +149,11 @@ def test_a_learner_adds_a_model_and_an_accelerator_in_a_file(tmp_path: Path) -> 
         file.write_text(f"models: [{{name: mine, layers: 2, hidden: 8, heads: {heads}, sequence: 4, vocabulary: 16}}]")
         with pytest.raises(CourseError, match="heads"):
             models.model("mine", file=file)
+
+
+def test_the_file_that_the_documentation_shows_is_read(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "planner.md").read_text(encoding="utf-8")
+    file = tmp_path / "own.yaml"
+    file.write_text(text.partition("```yaml\n")[2].partition("```")[0])
+    assert models.model("mine", file=file).parameters / 1e9 == pytest.approx(8.03, abs=0.01), "the shape of Llama 3 8B"
+    assert hardware.accelerator("card", file=file).network == 100e9 / 8
