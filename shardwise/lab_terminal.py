@@ -21,6 +21,8 @@ from labs.telemetry.categories import CATEGORIES
 from labs.telemetry.drawing.lanes import happened, run_message
 from labs.telemetry.drawing.legend import Words, listed_ranks
 from labs.telemetry.drawing.palette import LOOKS, SLOTS
+from labs.telemetry.drawing.predicted import header_beside, rows_beside
+from labs.telemetry.drawing.rewards import reward_message, smoothed
 from labs.telemetry.drawing.slots import UNLIKE
 from labs.telemetry.drawing.traffic import axis_name, collectives, sorted_axes
 from labs.telemetry.events import Event
@@ -29,7 +31,7 @@ from labs.telemetry.rows import Row, Slot, Told, Traffic
 from labs.telemetry.slots import Timetable, bubble, parse, span
 from translations import Translator, formats
 
-_INK = "#1f2328"
+_INK, _LEVELS = "#1f2328", "▁▂▃▄▅▆▇█"
 
 
 class Watch:
@@ -71,6 +73,12 @@ class Watch:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         with self._lock:
             match self._view:
+                case "reward":
+                    yield from rewards(
+                        [each.values for each in self._events if each.name == "rewarded" and each.rank == 0],
+                        self._words,
+                        width=options.max_width,
+                    )
                 case "timetable":
                     yield from self._filling(options.max_width)
                 case "traffic":
@@ -131,7 +139,10 @@ def report(data: Mapping[str, Any], text: Translator, *, measured: float | None 
     traffic. `measured` is a pipeline's bubble as its ranks ran it.
     """
     console, words = Console(), Words.of(text.language)
-    if "events" in data:
+    if "curve" in data:
+        for line in rewards(data["curve"], words, width=console.width):
+            console.print(line, highlight=False)
+    elif "events" in data:
         for line in _told([Event.of(each) for each in data["events"]], ranks=len(data["ranks"]), words=words):
             console.print(line, highlight=False)
     if "timetable" in data:
@@ -156,11 +167,60 @@ def report(data: Mapping[str, Any], text: Translator, *, measured: float | None 
     if losses and data.get("reference_losses"):
         first, last, alone = (f"{value:.4f}" for value in (losses[0], losses[-1], data["reference_losses"][-1]))
         console.print(text("shardwise.lab-losses", first=first, last=last, alone=alone), highlight=False)
+    if data.get("lab") == "deepspeed-zero":
+        console.print(_stages(data, text))
+        for note in _stage_notes(data, text):
+            console.print(note, highlight=False)
+    if compared := rows_beside(data, words):
+        console.print(_beside(compared, words))
     if "compile" in data:
         console.print(_compiled(data["compile"], text))
         console.print(text("shardwise.lab-compile-tracker"), highlight=False)
     if any(each.get("axes") for each in data["ranks"]):
         console.print(_traffic(data, text, words))
+
+
+# --- DeepSpeed
+
+
+def _stages(data: Mapping[str, Any], text: Translator) -> Table:
+    """Each stage under DeepSpeed and under ours: model states at rest, the peak, what a step moved."""
+    title = text("shardwise.lab-deepspeed-title", ranks=len(data["ranks"]))
+    table = Table(title=title, title_justify="left")
+    table.add_column(text("shardwise.lab-deepspeed-stage"))
+    table.add_column(text("shardwise.lab-deepspeed-who"))
+    kept = ("parameters", "gradients", "optimizer_states")
+    headings = [text(f"labs.telemetry-category-{each.replace('_', '-')}") for each in kept]
+    for heading in (*headings, text("shardwise.lab-highest"), text("shardwise.lab-deepspeed-traffic")):
+        table.add_column(heading, justify="right")
+    for each in data["stages"]:
+        for who, name in (("ours", text("shardwise.lab-deepspeed-ours")), ("deepspeed", "DeepSpeed")):
+            found = each[who]
+            amounts = [*(found["rest"][category] for category in kept), found["peak_total"], found["traffic"]]
+            table.add_row(str(each["stage"]), name, *(formats.bytes_(size, text.language) for size in amounts))
+    return table
+
+
+def _stage_notes(data: Mapping[str, Any], text: Translator) -> Iterator[str]:
+    """By how much losses differ, and whether DeepSpeed counted a step too many."""
+    alone, stages = data["reference_losses"], data["stages"]
+    off = {
+        who: max(abs(a - b) for each in stages for a, b in zip(each[who]["losses"], alone, strict=True))
+        for who in ("ours", "deepspeed")
+    }
+    yield text("shardwise.lab-deepspeed-differs", differs=f"{off['ours']:.1e}", theirs=f"{off['deepspeed']:.1e}")
+    if any(each["deepspeed"]["adam_steps"] == len(alone) + 1 for each in stages):
+        yield text("shardwise.lab-deepspeed-empty-step")
+
+
+def _beside(rows: Sequence[Sequence[str]], words: Words) -> Table:
+    """What the formulas say of a rank, and what was measured on it."""
+    table = Table(title=words("beside-title"), title_justify="left")
+    for number, name in enumerate(header_beside(words)):
+        table.add_column(name, justify="right" if number >= 2 else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 # --- torch.compile
@@ -256,6 +316,18 @@ def _traffic(data: Mapping[str, Any], text: Translator, words: Words) -> Table:
         row = (axis_name(axis, words), collective, listed_ranks(ranks, words), str(count), words.bytes(size))
         table.add_row(*row)
     return table
+
+
+# --- rewards
+
+
+def rewards(curve: Sequence[Mapping[str, float]], words: Words, *, width: int) -> Iterator[Text]:
+    """What has become of the mean reward, and a line of it: as high as the place in the range from 0 to 2."""
+    yield Text(words.sentence(reward_message(curve, words)), style="bold")
+    values = smoothed([point["reward"] for point in curve])
+    room = max(1, min(len(values), width - 2))
+    chosen = [values[place * len(values) // room] for place in range(room)] if values else []
+    yield Text("".join(_LEVELS[min(7, int(value / 2 * 8))] for value in chosen), style=LOOKS["parameters"].colour)
 
 
 # --- what happened

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.telemetry.drawing.legend import Words
+from labs.telemetry.drawing.predicted import table_beside
 from labs.telemetry.drawing.svg import Svg
 from labs.telemetry.rows import Told
 
@@ -61,6 +62,8 @@ class Live(ABC):
         if self._sender is not None:
             self._sender.join(timeout=5)
         figure = self.figure(data)
+        if data is not None:
+            figure = figure.beside(figure.table + table_beside(data, self.words))
         if self._place is not None:
             self._place.update(figure)
             self.widget.close()

@@ -23,7 +23,6 @@ from labs.options.base import TrainingOptions
 from labs.runner import rank as this
 from labs.telemetry import Tracker
 
-
 RUNS = 3
 
 

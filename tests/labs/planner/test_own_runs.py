@@ -2,8 +2,8 @@
 each axis exactly, and the most at one moment within 5 %.
 
 The models are small, but such that a part of every peak comes and goes: activations, gradients on their way, buckets.
-What is left is under 1 % but for Megatron's sequence parallelism, where gloo's thread may hold a gathered buffer a moment
-longer than the call that waited for it. Of a mixture of experts the router decides how many places are taken.
+What is left is under 1 % but for Megatron's sequence parallelism, where gloo's thread may hold a gathered buffer a
+moment longer than the call that waited for it. Of a mixture of experts the router decides how many places are taken.
 """
 
 from __future__ import annotations
