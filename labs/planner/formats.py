@@ -58,3 +58,8 @@ def number_format(name: str) -> Format:
 def weights(elements: int, *, stored: str) -> int:
     """Bytes of a model's weights in a format."""
     return number_format(stored).bytes_of(elements)
+
+
+def speedup(*, share: float, times: float) -> float:
+    """How much faster the whole is where `share` of its time becomes `times` as fast (Amdahl 1967)."""
+    return 1 / (1 - share + share / times)

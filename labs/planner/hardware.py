@@ -23,7 +23,7 @@ NARROW = ("fp8", "fp4")
 class Accelerator:
     """One accelerator. `link` is what it sends to its peers in a node of `node`, `network` to other nodes, `host` to
     the host's memory, each in one direction; 0 or None where nothing is known. `peak` is that of bf16, `narrow` those
-    of the narrower formats in which it can multiply.
+    of the narrower formats in which it can multiply; `pair` the link between two of a node that has no switch.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Accelerator:
     watts: float | None
     source: str
     narrow: Mapping[str, float] = field(default_factory=dict, hash=False)
+    pair: float | None = None
 
     def peak_of(self, precision: str) -> float:
         """FLOP/s of dense products in bf16, fp8 or fp4. Raises CourseError where it has no products in that format."""
@@ -48,6 +49,12 @@ class Accelerator:
                 "labs.no-such-product", gpu=self.title, precision=precision, known=", ".join(sorted(known))
             )
         return known[precision]
+
+    def between(self, ranks: int) -> float:
+        """Bytes a second that each of so many accelerators of a node sends to the others together. Without a switch two
+        have only the one link between them.
+        """
+        return self.link if self.pair is None else min(self.link, self.pair * max(1, ranks - 1))
 
     def as_json(self) -> dict[str, object]:
         return asdict(self)
@@ -101,4 +108,25 @@ def _accelerator(row: dict[str, Any]) -> Accelerator:
         watts=row.get("watts"),
         source=row["source"],
         narrow={name: row[name] * 1e12 for name in NARROW if name in row},
+        pair=row["pair"] * 1e9 if "pair" in row else None,
     )
+
+
+# --- single numbers, for questions
+
+
+def peak(*, name: str, precision: str = "bf16") -> float:
+    """FLOP/s of dense products."""
+    return accelerator(name).peak_of(precision)
+
+
+def balance(*, name: str, precision: str = "bf16") -> float:
+    """Operations for each byte of its memory above which products, and no longer the memory, set the time: the ridge of
+    the roofline (Williams et al. 2009).
+    """
+    return peak(name=name, precision=precision) / accelerator(name).bandwidth
+
+
+def all_reduce_seconds(*, name: str, size: float, ranks: int) -> float:
+    """A ring all-reduce of `size` bytes over ranks of one node: each sends 2 (d - 1) / d of them."""
+    return 2 * size * (ranks - 1) / ranks / accelerator(name).between(ranks)

@@ -44,25 +44,28 @@ def axes(plan: Configuration, *, gpu: Accelerator) -> tuple[Axis, ...]:
     layers = max(plan.layers)
     found = []
 
-    def add(name: str, sent: float, *, span: int, overlap: float) -> None:
-        """`span` is how many neighbouring ranks the axis reaches over, which decides on the link."""
+    def add(name: str, sent: float, *, span: int, ranks: int, overlap: float) -> None:
+        """`span` is how many neighbouring ranks the axis reaches over, which decides on the link, `ranks` how many of
+        them are one group.
+        """
         link: Link = "node" if span <= gpu.node else "network"
-        rate = gpu.link if link == "node" else gpu.network
+        rate = gpu.between(ranks) if link == "node" else gpu.network
         seconds = sent / rate if rate else (0.0 if not sent else float("inf"))
         found.append(Axis(name=name, bytes=sent, link=link, seconds=seconds, overlap=overlap))
 
     # Two all-reduces in forward and two in backward; with full recomputation the forward ones once more.
     passes = 12 if plan.recompute == "full" else 8
     tensor = passes * stream * (plan.tp - 1) / plan.tp * layers * plan.micro_batches
-    add("tensor", tensor, span=plan.tp, overlap=0.0)
+    add("tensor", tensor, span=plan.tp, ranks=plan.tp, overlap=0.0)
     # Keys and values go around in forward; they and their gradients in backward.
     ring = 6 * stream / plan.tp * plan.model.key_value_heads / shape.heads * (plan.cp - 1) * layers
-    add("context", ring * plan.micro_batches, span=plan.tp * plan.cp, overlap=1.0)
-    add("data", data_bytes(plan), span=plan.tp * plan.shards, overlap=0.5 if plan.micro_batches == 1 else 0.0)
+    add("context", ring * plan.micro_batches, span=plan.tp * plan.cp, ranks=plan.cp, overlap=1.0)
+    hidden = 0.5 if plan.micro_batches == 1 else 0.0
+    add("data", data_bytes(plan), span=plan.tp * plan.shards, ranks=plan.shards, overlap=hidden)
     neighbours = 0 if plan.pp == 1 else 2 if plan.pp > 2 else 1
     halves = plan.tp if plan.sequence_parallel else 1
     pipeline = neighbours * plan.interleave * stream / halves * plan.micro_batches
-    add("pipeline", pipeline, span=plan.gpus, overlap=1.0)
+    add("pipeline", pipeline, span=plan.gpus, ranks=2, overlap=1.0)
     return tuple(found)
 
 

@@ -9,9 +9,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labs.planner.compiling import steps_until_paid
 from labs.planner.configuration import STACKS, Configuration
-from labs.planner.formats import formats, number_format, weights
-from labs.planner.hardware import NARROW, accelerator, accelerators
+from labs.planner.formats import formats, number_format, speedup, weights
+from labs.planner.hardware import NARROW, accelerator, accelerators, all_reduce_seconds, balance, peak
+from labs.planner.links import axes
 from labs.planner.models import gpt, model
 from labs.planner.platforms import KINDS, differences
 from labs.planner.recomputed import published
@@ -55,6 +57,28 @@ def test_a_chip_without_such_products_is_named() -> None:
         throughput(BIG, gpu=accelerator("h100"), precision="fp4")
 
 
+def test_two_without_a_switch_have_one_link() -> None:
+    """MI300X: 64 GB/s between two, 448 between eight; an all-reduce over two was measured at 47.7 GB/s, over eight at
+    312.9 (ml-engineering, network).
+    """
+    card = accelerator("mi300x")
+    assert [card.between(ranks) for ranks in (2, 4, 8)] == [64e9, 192e9, 448e9]
+    assert accelerator("h100").between(2) == accelerator("h100").between(8) == 450e9
+    assert card.between(8) / card.between(2) == pytest.approx(312.9 / 47.7, rel=0.1)
+    assert all_reduce_seconds(name="mi300x", size=8e9, ranks=2) == 8e9 / 64e9
+    plans = [replace(BIG, tp=tp) for tp in (2, 8)]
+    two, eight = (next(each.seconds for each in axes(plan, gpu=card) if each.name == "tensor") for plan in plans)
+    assert two > 3 * eight
+    assert peak(name="b200", precision="fp8") == 4.5e15
+    assert balance(name="b200") == pytest.approx(2250e12 / 8e12)
+
+
+def test_compiling_pays_where_what_is_saved_exceeds_the_first_call() -> None:
+    steps = steps_until_paid(first=30, eager=0.5, times=1.25)
+    assert 30 + (steps - 1) * 0.4 == pytest.approx(steps * 0.5)
+    assert steps_until_paid(first=30, eager=0.5, times=1) == float("inf")
+
+
 # --- time in narrower formats
 
 
@@ -93,6 +117,11 @@ def test_published_fp8_runs_are_nearer_to_fp8_than_to_bf16() -> None:
         found = {p: throughput(plan, gpu=accelerator(row["gpu"]), precision=p).tflops_per_gpu for p in ("bf16", "fp8")}
         assert 0.7 < found["fp8"] / row["tflops"] < 1.1
         assert found["bf16"] / row["tflops"] < 0.6
+
+
+def test_amdahl() -> None:
+    assert speedup(share=0.9, times=2) == pytest.approx(1 / 0.55)
+    assert speedup(share=1, times=4) == 4
 
 
 # --- formats of numbers
