@@ -125,11 +125,11 @@ class WarmUp:
 
 
 def warmed_up(options: GrpoOptions, group: dist.ProcessGroup) -> GPT:
-    """A model that has learned from examples. With `checkpoints`, it goes on where it was interrupted."""
+    """A model that has learned from examples. With a `folder`, it goes on where it was interrupted."""
     run = WarmUp(options, group)
     first, kept = 0, None
-    if options.checkpoints is not None:
-        kept = Checkpoints(Path(options.checkpoints, "warm-up"))
+    if options.folder is not None:
+        kept = Checkpoints(Path(options.folder, "warm-up"))
         if kept.latest() is not None:
             first = int(kept.load(run.parts)["step"])
     for number in range(first, options.warm_up):
@@ -165,9 +165,9 @@ class Run:
         self.start: dict[str, Any] = {}
         self.seconds = dict.fromkeys(PARTS, 0.0)
         self.kept: Checkpoints | None = None
-        if options.checkpoints is not None:
+        if options.folder is not None:
             with told():
-                self.kept = Checkpoints(Path(options.checkpoints, "grpo"))
+                self.kept = Checkpoints(Path(options.folder, "grpo"))
 
     def parts(self) -> list[Part]:
         return parts_of(self.strategy.units, self.places)
@@ -251,7 +251,8 @@ class Run:
         told = torch.stack([*means(rewards_QG2), kl, samples.mask_BS.sum(-1).mean()]) / self.ranks
         point = dict(zip((*MEANS, "kl", "length"), self.over_ranks(told), strict=True))
         self.curve.append(point)
-        event("rewarded", step=number, **point)
+        if self.rank == 0:
+            event("rewarded", step=number, **point)
 
     def measure(self) -> dict[str, Any]:
         """Mean rewards on puzzles that no training has seen, and what was written to the first of them."""
@@ -287,7 +288,7 @@ class Run:
         self.seconds = dict(progress["seconds"])
         self.start = dict(progress["start"])
         event("resumed", step=len(self.curve))
-        for number, point in enumerate(self.curve):
+        for number, point in enumerate(self.curve if self.rank == 0 else ()):
             event("rewarded", step=number, **point)
         return len(self.curve)
 
@@ -332,9 +333,7 @@ def train(options: GrpoOptions) -> dict[str, Any]:
             run.start = run.measure()
 
         def step(number: int) -> float:
-            event("step", step=number)
             loss = run.step(number)
-            event("trained")
             if (number + 1) % options.save_every == 0:
                 run.save()
             return loss

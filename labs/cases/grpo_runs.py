@@ -17,7 +17,7 @@ from typing import Any
 
 KEPT = Path(__file__).parent / "grpo_runs.json"
 SEEDS, RANKS = (0, 1, 2), 2
-OPTIONS: dict[str, Any] = {"stage": 3, "warm_up": 1000, "steps": 400, "lr": 3e-4}
+OPTIONS: dict[str, Any] = {"stage": 3, "warm_up": 600, "steps": 400, "lr": 3e-4}
 
 
 def runs() -> dict[str, Any]:
@@ -33,7 +33,7 @@ def run(seed: int, folder: Path) -> dict[str, Any]:
     from labs.catalogue import run_lab
 
     begun = time.time()
-    options = {**OPTIONS, "seed": seed, "checkpoints": str(folder / f"seed-{seed}")}
+    options = {**OPTIONS, "seed": seed, "folder": str(folder / f"seed-{seed}")}
     data = run_lab("grpo", ranks=RANKS, timeout=7200, **options).data
     rounded = [{name: round(value, 5) for name, value in point.items()} for point in data["curve"]]
     return {

@@ -15,7 +15,7 @@ LENGTH = PROMPT + COMPLETION
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrpoOptions(TrainingOptions):
     """Supervised warm-up, then GRPO on the Countdown game. Here an example is a question, of which `group_size` outputs
-    are sampled; each step's samples make `updates` optimizer steps. With `checkpoints` it saves and goes on from there.
+    are sampled; each step's samples make `updates` optimizer steps. With a `folder` it saves there, and goes on from there.
     """
 
     stage: int = option(3, choices=(0, 1, 2, 3))
@@ -30,7 +30,7 @@ class GrpoOptions(TrainingOptions):
     hidden: int = option(64)
     sequence: int = option(LENGTH)
     save_every: int = option(20)
-    checkpoints: str | None = option(None)
+    folder: str | None = option(None)
 
     def checked(self, *, ranks: int) -> Self:
         super(GrpoOptions, self).checked(ranks=ranks)
@@ -41,8 +41,8 @@ class GrpoOptions(TrainingOptions):
             raise CourseError("labs.grpo-epsilon", value=self.epsilon)
         if not 0 <= self.beta < float("inf"):
             raise CourseError("labs.grpo-beta", value=self.beta)
-        if not 0 < self.lr < 1:
-            raise CourseError("labs.grpo-lr", value=self.lr)
+        if not 0 < self.lr < float("inf"):
+            raise CourseError("labs.lr-not-positive", value=self.lr)
         return self
 
     def layout(self, ranks: int) -> dict[str, Any]:

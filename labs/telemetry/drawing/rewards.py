@@ -1,0 +1,110 @@
+"""How a policy's rewards go while it learns: means over the last steps, since those of one step are noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, Words, heading, heading_height
+from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.series import ticks
+from labs.telemetry.drawing.svg import Sheet, Svg, text_width
+from labs.telemetry.drawing.table import Table
+from translations import Language
+from translations.formats import number
+
+Point = Mapping[str, float]
+"""Of one step: `reward`, from 0 to 2; the shares `form`, `right` and `any`."""
+LINES = {"reward": "", "right": "7 3", "any": "2 3"}
+"""What is drawn of a run, and how its line is broken."""
+SMOOTHED, ROWS = 10, 10
+"""Steps of which a mean is shown, and rows of the table at the most."""
+_HEIGHT = 200.0
+
+
+def smoothed(values: Sequence[float]) -> list[float]:
+    """Each value's mean with those before it, over `SMOOTHED` steps at the most."""
+    windows = [values[max(0, end - SMOOTHED) : end] for end in range(1, len(values) + 1)]
+    return [sum(window) / len(window) for window in windows]
+
+
+def rewards_over_steps(curve: Sequence[Point], *, language: Language | str) -> Svg:
+    """The rewards of one run."""
+    words = Words.of(language)
+    lines = {name: [point[name] for point in curve] for name in LINES}
+    named = {words(f"reward-{name}"): values for name, values in lines.items()}
+    return lines_over_steps(named, language=words.language, message=reward_message(curve, words), highest=2.0)
+
+
+def reward_message(curve: Sequence[Point], words: Words) -> str:
+    """What has become of the mean reward, in a sentence."""
+    if not curve:
+        return words("reward-none")
+    rewards = [point["reward"] for point in curve]
+    first = rewards[:SMOOTHED]
+    values = {"first": decimals(sum(first) / len(first), words), "last": decimals(smoothed(rewards)[-1], words)}
+    return words("reward-went", count=len(curve), **values)
+
+
+def decimals(value: float, words: Words) -> str:
+    return number(value, words.language, digits=3)
+
+
+def lines_over_steps(
+    lines: Mapping[str, Sequence[float]], *, language: Language | str, message: str, highest: float
+) -> Svg:
+    """Values against steps, a line for each name, smoothed; its name at its end."""
+    words = Words.of(language)
+    drawn = {name: smoothed(values) for name, values in lines.items() if values}
+    steps = max((len(values) for values in drawn.values()), default=0)
+    room = max((text_width(name, size=LABEL_SIZE) for name in drawn), default=0) + 14
+    top, left, right = heading_height(message, width=WIDTH) + 16, MARGIN + 34, WIDTH - MARGIN - room
+    sheet = Sheet(width=WIDTH, height=top + _HEIGHT + 44, language=words.language)
+    heading(sheet, message)
+
+    def x(step: float) -> float:
+        return left + (right - left) * step / max(steps - 1, 1)
+
+    def y(value: float) -> float:
+        return top + _HEIGHT * (1 - value / highest)
+
+    for tick in ticks(highest):
+        sheet.line(left, y(tick), right, y(tick), opacity=0.18)
+        sheet.text(left - 8, y(tick) + 4, decimals(tick, words), at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+    for step in ticks(float(steps), most=6):
+        sheet.text(x(step), top + _HEIGHT + 18, f"{step:g}", at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
+    middle = (left + right) / 2
+    sheet.text(middle, top + _HEIGHT + 36, words("reward-steps"), at="middle", size=SMALL_SIZE, quiet=True)
+    ends = _apart({name: y(values[-1]) for name, values in drawn.items()})
+    for (name, values), dash in zip(drawn.items(), _dashes(len(drawn)), strict=True):
+        for step, (before, after) in enumerate(pairwise(values)):
+            sheet.line(x(step), y(before), x(step + 1), y(after), width=1.8, dash=dash)
+        sheet.text(x(len(values) - 1) + 8, ends[name] + 4, name, size=LABEL_SIZE, weight=600)
+
+    told = [
+        words("reward-line", name=name, first=decimals(values[0], words), last=decimals(values[-1], words))
+        for name, values in drawn.items()
+    ]
+    figure = sheet.svg(alt=" ".join([words.sentence(message), *told]))
+    chosen = sorted({round(row * (steps - 1) / (ROWS - 1)) for row in range(ROWS)}) if steps else []
+    rows = [
+        [step + 1, *(decimals(values[step], words) if step < len(values) else "" for values in drawn.values())]
+        for step in chosen
+    ]
+    header = [words("reward-step"), *drawn]
+    return figure.beside(Table(rows, header=header, language=words.language).html) if rows else figure
+
+
+def _dashes(count: int) -> list[str]:
+    kinds = [*LINES.values(), "9 3 2 3"]
+    return [kinds[index % len(kinds)] for index in range(count)]
+
+
+def _apart(ends: Mapping[str, float], *, least: float = 15.0) -> dict[str, float]:
+    """Where the names at the ends of lines stand, so that none covers another."""
+    placed: dict[str, float] = {}
+    last = -least
+    for name, place in sorted(ends.items(), key=lambda each: each[1]):
+        last = max(place, last + least)
+        placed[name] = last
+    return placed
