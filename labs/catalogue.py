@@ -76,7 +76,7 @@ LABS = {
         Lab(name="pipeline", unit="10-pipeline", view="timetable"),
         Lab(name="checkpoint", unit="14-checkpoints", view="timeline"),
         Lab(name="elastic", unit="14-checkpoints", view="timeline"),
-        Lab(name="grpo", unit="17-cases", room="cases", reference=False),
+        Lab(name="grpo", unit="17-cases", view="reward", room="cases", reference=False),
         Lab(name="layout", unit="11-3d", view="traffic"),
         Lab(name="compile", unit="15-planning"),
         Lab(name="bloom-training", unit="17-cases", view="traffic", room="cases"),

@@ -8,6 +8,7 @@ from labs.telemetry.categories import Bytes
 from labs.telemetry.live.base import Live
 from labs.telemetry.live.memory import MemoryPlot
 from labs.telemetry.live.picture import Picture, Timelines, Timetables, TrafficByAxis
+from labs.telemetry.live.rewards import Rewards
 from translations import CourseError, Language
 
 __all__ = ["VIEWS", "Live", "MemoryPlot", "live"]
@@ -18,6 +19,7 @@ VIEWS: dict[str, Make] = {
     "memory": MemoryPlot,
     "timetable": lambda ranks, _, language: Picture(Timetables(ranks, language)),
     "traffic": lambda ranks, _, language: Picture(TrafficByAxis(ranks, language)),
+    "reward": lambda ranks, _, language: Picture(Rewards(ranks, language)),
     "timeline": lambda ranks, _, language: Picture(Timelines(ranks, language)),
 }
 
