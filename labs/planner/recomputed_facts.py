@@ -275,3 +275,10 @@ def _(fact: Any, _: Key) -> Value:
 @_fact("megatron_readme", "gpt3_iter", "pct_peak")
 def _(fact: Any, _: Key) -> Value:
     return within(lambda tflops: 100 * tflops / 312, fact["tflops"])
+
+
+@_fact("hf_bloom_optimization", "estimate", "ms_one_gpu", "ms_sixteen")
+def _(fact: Any, key: Key) -> Value:
+    """At the peak of an A100, on one of them or on sixteen."""
+    gpus = 16 if key == "ms_sixteen" else 1
+    return within(lambda work: 1000 * work / 312 / gpus, fact["tflop_per_forward"])
