@@ -12,7 +12,7 @@ right one is (Shao et al. 2024; DeepSeek-AI 2025, R1). In each step every rank
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
@@ -28,6 +28,7 @@ from labs import training
 from labs.cases.countdown import COMPLETION, END, PROMPT, Puzzle, decode, drawn, encode, equation_reward, format_reward
 from labs.cases.generation import generate, logits
 from labs.cases.group_relative import Samples, advantages, grpo_loss, kl_estimate, log_probabilities, output_means
+from labs.cases.rows import Row
 from labs.checkpoint import told
 from labs.data import mixed
 from labs.model import GPT
@@ -362,6 +363,7 @@ def train(options: GrpoOptions) -> dict[str, Any]:
             "end": end,
             "parts": run.seconds,
             "generation_share": run.seconds["generation"] / sum(run.seconds.values()),
+            "results": [row.as_dict() for row in rows(run, end, moved)],
         },
     }
 
@@ -371,6 +373,22 @@ def counted(tracker: Tracker, run: Run) -> dict[str, dict[str, int]]:
     tracker.reset_collectives()
     run.transfer()
     return {name: count.as_dict() for name, count in tracker.collectives.items()}
+
+
+def rows(run: Run, end: Mapping[str, Any], moved: Mapping[str, Mapping[str, int]]) -> list[Row]:
+    """What the run has found."""
+    shares = {"right": "share", "any": "share", "reward": ""}
+    measured = [
+        Row(name=f"grpo-{name}-{when}", value=found[name], unit=unit)
+        for name, unit in shares.items()
+        for when, found in (("before", run.start), ("after", end))
+    ]
+    return [
+        *measured,
+        Row(name="grpo-kl", value=run.curve[-1]["kl"]),
+        Row(name="grpo-transfer", value=sum(count["bytes"] for count in moved.values()), unit="B"),
+        Row(name="grpo-generation", value=run.seconds["generation"] / sum(run.seconds.values()), unit="share"),
+    ]
 
 
 def at_rest(options: GrpoOptions, *, ranks: int, rank: int = 0) -> Bytes:  # noqa: ARG001

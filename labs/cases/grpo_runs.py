@@ -9,11 +9,15 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from labs.cases.rows import Row
 
 KEPT = Path(__file__).parent / "grpo_runs.json"
 SEEDS, RANKS = (0, 1, 2), 2
@@ -43,6 +47,37 @@ def run(seed: int, folder: Path) -> dict[str, Any]:
         "seconds": round(time.time() - begun),
         "versions": {"torch": torch.__version__, "python": platform.python_version(), "machine": platform.machine()},
     }
+
+
+def results() -> list[Row]:
+    """For the table of all cases: means over the seeds, and the smallest rise."""
+    from labs.cases.rows import Row
+
+    found = runs()["runs"]
+    versions = found[0]["versions"]
+
+    def mean(when: str, name: str) -> float:
+        return statistics.fmean(each[when][name] for each in found)
+
+    shares = {"reward": "", "right": "share", "any": "share"}
+    return [
+        *(
+            Row(name=f"grpo-{name}-{when}", value=mean(at, name), unit=unit, versions=versions)
+            for name, unit in shares.items()
+            for when, at in (("before", "start"), ("after", "end"))
+        ),
+        Row(
+            name="grpo-least-rise",
+            value=min(each["end"]["reward"] - each["start"]["reward"] for each in found),
+            versions=versions,
+        ),
+        Row(
+            name="grpo-generation",
+            value=statistics.fmean(each["generation_share"] for each in found),
+            unit="share",
+            versions=versions,
+        ),
+    ]
 
 
 def main(words: list[str]) -> None:
