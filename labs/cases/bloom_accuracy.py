@@ -74,13 +74,14 @@ def rows(differences: dict[str, list[dict[str, Any]]]) -> Iterator[Row]:
     """Prompts by what became of them, and the largest gap between scores where these are numbers."""
     for name, found in differences.items():
         kinds = Counter(each["kind"] for each in found)
-        yield Row(name=f"{name}-equal", value=kinds["equal"])
+        precision, _, scale = name.partition("-")
+        yield Row(name=f"accuracy-{scale}-equal", value=kinds["equal"], of=precision)
         for kind in ("tie", "fault", "overflow"):
             if kinds[kind]:
-                yield Row(name=f"{name}-{kind}", value=kinds[kind])
+                yield Row(name=f"accuracy-{scale}-{kind}", value=kinds[kind], of=precision)
         gaps = [each["gap"] for each in found if each["kind"] != "overflow"]
         if gaps:
-            yield Row(name=f"{name}-gap", value=max(gaps))
+            yield Row(name=f"accuracy-{scale}-gap", value=max(gaps), of=precision)
 
 
 def results() -> list[Row]:

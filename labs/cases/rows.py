@@ -1,7 +1,7 @@
 """What a case has found, as rows: a name, a number, its unit, and the versions under which it came out.
 
-The name is the id of a message, `labs.result-<name>`. Units: "B" bytes, "share" of a whole, "x" times as much, "s"
-seconds, "" a count.
+The name is the id of a message, `labs.result-<name>`, in which `of` may stand. Units: "B" bytes, "share" of a whole,
+"x" times as much, "s" seconds, "" a count.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class Row:
     name: str
     value: float
     unit: str = ""
+    of: str = ""
     versions: Mapping[str, str] = field(default_factory=versions)
 
     def as_dict(self) -> dict[str, Any]:

@@ -14,15 +14,17 @@ Bounds, not forecasts: what launches of kernels, synchronization and a server ad
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from labs.planner.hardware import Accelerator, accelerator
 from labs.planner.models import Model, model
-from labs.planner.recomputed import published
+from labs.planner.recomputed import facts, published
 from labs.planner.zero import Count
 
 BYTES = {"fp64": 8, "fp32": 4, "bf16": 2, "fp16": 2, "int8": 1, "int4": 0.5}
+SHARES = ("tensor", "layers", "zero")
 CHOICE = 16
 """Bytes of a sequence's best score and its token, as the labs exchange them."""
 
@@ -149,7 +151,7 @@ def seconds_per_token(plan: Serving, *, sequences: int, prompt: int, new: int) -
 # --- the published numbers
 
 PROMPT, NEW = 10, 100
-"""Tokens of the benchmark's prompt (a sentence of about so many) and new ones (hf_bloom_inference, metric)."""
+"""Tokens of the benchmark's prompts, about, and new ones (hf_bloom_inference, metric)."""
 STACKS = {"accelerate": "layers", "ds_inference": "tensor", "ds_zero": "zero"}
 
 
@@ -195,3 +197,43 @@ def bloom_table() -> Iterator[Published]:
                     measured=cell / 1000,
                     bound=bound,
                 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Improvement:
+    """A step of the published story: milliseconds a token before and after, and requests a second where it tells."""
+
+    name: str
+    before: float
+    after: float
+    requests_before: float | None
+    requests_after: float | None
+
+    @property
+    def factor(self) -> float:
+        """How many times as fast a token came after it."""
+        return self.before / self.after
+
+
+def improvements() -> list[Improvement]:
+    """What was done to BLOOM's server, in order (hf_bloom_optimization, steps)."""
+    return [
+        Improvement(name=name, before=before, after=after, requests_before=first, requests_after=last)
+        for name, before, after, first, last in published("hf_bloom_optimization")["steps"]["rows"]
+    ]
+
+
+def latency_factor() -> float:
+    """All steps together."""
+    return math.prod(each.factor for each in improvements())
+
+
+def throughput_factors() -> dict[str, float]:
+    """Requests a second, as many times as at the start: from taking requests in turn on waiting GPUs, from tensor ranks
+    with batches, and what the claim leaves for all that came after.
+    """
+    told = {each.name: each for each in improvements()}
+    start = told["requests_in_turn"].requests_before or 0.0
+    turn, tensor = (told[name].requests_after or 0.0 for name in ("requests_in_turn", "tensor_parallel"))
+    claim = facts("hf_bloom_optimization")["claim"]["throughput"]
+    return {"requests_in_turn": turn / start, "tensor_parallel": tensor / turn, "after": claim * start / tensor}

@@ -6,29 +6,39 @@ from typing import Any
 
 import pytest
 
-from labs.cases.rows import rows_of
+from labs.cases.rows import Row, rows_of
 from labs.catalogue import formula, run_lab
-from translations import CourseError
+from shardwise.lab_terminal import amount
+from translations import CourseError, translator
 
 SMALL: dict[str, Any] = {"layers": 2, "hidden": 32, "heads": 4, "taught": 5}
 
 
 def found(data: dict[str, Any]) -> dict[str, float]:
-    return {row.name: row.value for row in rows_of(data)}
+    return {row.name: row.value for row in told(data)}
+
+
+def told(data: dict[str, Any]) -> list[Row]:
+    """The rows, each of which has words."""
+    text, rows = translator("en"), rows_of(data)
+    for row in rows:
+        assert text(f"labs.result-{row.name}", of=row.of)
+        assert amount(row.value, row.unit, text)
+    return rows
 
 
 def test_ranks_answer_as_one_process_and_read_what_the_formula_says() -> None:
     options = SMALL | {"prompts": 3, "prompt_length": 8, "new_tokens": 4}
     data = run_lab("bloom-inference", ranks=4, **options).data
-    told = found(data)
-    assert told["tensor-tokens-equal"] == told["layers-tokens-equal"] == 3 * 4
+    came = found(data)
+    assert came["tensor-tokens-equal"] == came["layers-tokens-equal"] == 3 * 4
     for report in data["ranks"]:
         assert {name: report["tensor"][name] for name in report["predicted"]} == report["predicted"]
         assert report["loading"]["whole"]["bytes"] == 4 * data["parameters"]
         assert report["loading"]["own"]["bytes"] == report["tensor"]["weights"]
-    assert sum(report["layers"]["cache"] for report in data["ranks"]) == 4 * told["cache-a-rank"]
+    assert sum(report["layers"]["cache"] for report in data["ranks"]) == 4 * came["cache-a-rank"]
     held = formula("bloom-inference", ranks=4, **options)
-    assert (held.parameters, held.activations) == (told["weights-a-rank"], told["cache-a-rank"])
+    assert (held.parameters, held.activations) == (came["weights-a-rank"], came["cache-a-rank"])
 
 
 @pytest.mark.parametrize(
@@ -48,22 +58,22 @@ def test_what_cannot_run_is_refused(options: dict[str, Any], said: str) -> None:
 
 def test_weights_in_fewer_bits() -> None:
     data = run_lab("weight-only", **SMALL, group=16, new_tokens=6).data
-    told = found(data)
-    assert told["outlier-features"] >= 2
-    assert told["outliers-apart"] < told["outliers-both-int8"] / 3
-    assert told["int4-gptq"] < told["int4-nearest"]
-    assert told["int4-awq"] <= 1.1 * told["int4-nearest"]
-    assert told["int4-bytes"] == 32 * 128 / 2 + 4 * 32 * 128 / 16
-    assert told["model-int8"] < 0.7 * told["model-16-bits"]
-    assert 0 < told["int8-logits-error"] < 0.02
+    came = found(data)
+    assert came["outlier-features"] >= 2
+    assert came["outliers-apart"] < came["outliers-both-int8"] / 3
+    assert came["int4-gptq"] < came["int4-nearest"]
+    assert came["int4-awq"] <= 1.1 * came["int4-nearest"]
+    assert came["int4-bytes"] == 32 * 128 / 2 + 4 * 32 * 128 / 16
+    assert came["model-int8"] < 0.7 * came["model-16-bits"]
+    assert 0 < came["int8-logits-error"] < 0.02
 
 
 def test_both_ways_of_batching_answer_as_one_process() -> None:
     data = run_lab("batching", **SMALL, requests=10, slots=3, new_tokens=12).data
-    told = found(data)
-    assert told["static-equal"] == told["continuous-equal"] == 10
-    assert told["continuous-held"] == 0 < told["static-held"]
-    assert told["static-to-continuous-iterations"] > 1
+    came = found(data)
+    assert came["static-equal"] == came["continuous-equal"] == 10
+    assert came["continuous-held"] == 0 < came["static-held"]
+    assert came["static-to-continuous-iterations"] > 1
 
 
 @pytest.mark.parametrize(
@@ -79,3 +89,12 @@ def test_both_ways_of_batching_answer_as_one_process() -> None:
 def test_what_cannot_be_done_is_refused(lab: str, options: dict[str, Any], said: str) -> None:
     with pytest.raises(CourseError, match=said):
         run_lab(lab, **(SMALL | options))
+
+
+def test_the_accuracy_test_catches_fp16_and_lets_bf16_pass() -> None:
+    data = run_lab("bloom-accuracy", **SMALL, prompts=4, new_tokens=4, scale=24).data
+    came = {(row.name, row.of): row.value for row in told(data)}
+    assert came["accuracy-large-overflow", "fp16"] == 4
+    assert came["accuracy-large-gap", "bf16"] == came["accuracy-plain-gap", "bf16"]
+    assert came["accuracy-plain-gap", "fp16"] < came["accuracy-plain-gap", "bf16"] / 2
+    assert came["accuracy-plain-equal", "fp32"] == came["accuracy-large-equal", "fp32"] == 4
