@@ -178,6 +178,31 @@ def report(data: Mapping[str, Any], text: Translator, *, measured: float | None 
         console.print(text("shardwise.lab-compile-tracker"), highlight=False)
     if any(each.get("axes") for each in data["ranks"]):
         console.print(_traffic(data, text, words))
+    if "results" in data:
+        console.print(_results(data["results"], text))
+
+
+def _results(rows: Sequence[Mapping[str, Any]], text: Translator) -> Table:
+    """What a case has found."""
+    table = Table(title=text("shardwise.lab-found"), title_justify="left")
+    table.add_column(text("shardwise.lab-found-what"))
+    table.add_column(text("shardwise.lab-found-value"), justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(text(f"labs.result-{row['name']}", of=row["of"]), amount(row["value"], row["unit"], text))
+    return table
+
+
+def amount(value: float, unit: str, text: Translator) -> str:
+    """A number with its unit, as `labs.cases.rows` names units."""
+    match unit:
+        case "B":
+            return formats.bytes_(int(value), text.language)
+        case "share":
+            return formats.percent(value, text.language)
+        case "s":
+            return formats.duration(value, text.language)
+        case _:
+            return formats.number(value, text.language) + (" ×" if unit == "x" else "")
 
 
 # --- DeepSpeed
