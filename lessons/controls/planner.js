@@ -61,8 +61,7 @@ function render({ model, el }) {
   };
 
   for (const field of fields) {
-    const input = made(field.kind === "list" ? "select" : "input", { id: `${id}-${field.name}`, name: field.name, dir: "auto" });
-    if (field.kind !== "list") input.dir = "ltr";
+    const input = made(field.kind === "list" ? "select" : "input", { id: `${id}-${field.name}`, name: field.name, dir: field.kind === "list" ? dir : "ltr" });
     const parts = field.kind === "list" ? list(field, input) : number(field, input);
     const row = made("div", { class: `field ${field.kind}` }, made("label", { for: input.id }, field.label), ...parts);
     grid.append(row);

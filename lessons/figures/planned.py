@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from labs.planner import links, throughput
 from labs.planner.configuration import Configuration
@@ -56,36 +56,25 @@ def memory_of(plan: Configuration, *, gpu: Accelerator | None = None) -> Figure:
         across = scale(0, max(worst.total, gpu.memory if gpu else 0), start=left, end=right)
         each = _EACH if plan.pp <= _MOST_NAMED else max(5.0, 320 / plan.pp)
         first = heading_height(title, width=WIDTH) + 14 + 20 * len(room)
-        above = plan.pp * each + 44 if plan.pp > 1 else 0.0
-        last = first + above + _EACH * (len(BARS) + 1)
+        top = first + (plan.pp * each + 44 if plan.pp > 1 else 0.0)
+        last = top + _EACH * (len(BARS) + 1)
         sheet = Sheet(width=WIDTH, height=last + 6, language=language)
         heading(sheet, title)
         if plan.pp > 1:
-            every = 1 if plan.pp <= _MOST_NAMED else -(-plan.pp // 8)
-            for stage, held in enumerate(stages):
-                y, thick = first + stage * each, min(_THICK, each - 1)
-                _stack(sheet, [(name, held[name]) for name in BARS], across, y, thick)
-                fullest = stage == worst.stage
-                if fullest or (stage % every == 0 and abs(stage - worst.stage) * each >= 12):
-                    weight = 600 if fullest else 400
-                    name = said("planned-stage", stage=stage)
-                    sheet.text(left - 12, y + thick / 2 + 4, name, at="right", size=LABEL_SIZE, weight=weight)
-                if fullest or every == 1:
-                    total = words.bytes(sum(held.values()))
-                    x = across(sum(held.values())) + 8
-                    sheet.text(x, y + thick / 2 + 4, total, size=SMALL_SIZE, weight=600 if fullest else 400, ltr=True)
+            names_of = [said("planned-stage", stage=stage) for stage in range(plan.pp)]
+            _stages(sheet, stages, names_of, worst.stage, across, words, left=left, top=first, each=each)
             told = said("planned-worst", stage=worst.stage)
-            sheet.opening(MARGIN, WIDTH - MARGIN, first + above - 12, told, size=LABEL_SIZE, weight=600)
+            sheet.opening(MARGIN, WIDTH - MARGIN, top - 12, told, size=LABEL_SIZE, weight=600)
         parts = [(name, float(worst.bars.as_dict()[name])) for name in BARS]
         rows = [(name, names[name], size, words.bytes(size)) for name, size in parts]
-        _rows(sheet, rows, across, left=left, top=first + above, ltr=True)
-        y = first + above + _EACH * len(BARS)
+        _rows(sheet, rows, across, left=left, top=top, ltr=True)
+        y, total = top + _EACH * len(BARS), words.bytes(worst.total)
         _stack(sheet, parts, across, y, _THICK)
         sheet.text(left - 12, y + _THICK / 2 + 4, said("planned-all"), at="right", size=LABEL_SIZE, weight=600)
-        total = words.bytes(worst.total)
         sheet.text(across(worst.total) + 8, y + _THICK / 2 + 4, total, size=LABEL_SIZE, weight=600, ltr=True)
         if gpu is not None:
-            _limit(sheet, across(gpu.memory), first - 6, last - 2, room[0])
+            panels = [(first - 6, top - 32), (top - 6, last - 2)] if plan.pp > 1 else [(first - 6, last - 2)]
+            _limit(sheet, across(gpu.memory), panels, room[0])
         header = [said("planned-stage-column"), *names.values(), said("planned-all")]
         lines = [
             [stage, *(words.bytes(held[name]) for name in BARS), words.bytes(sum(held.values()))]
@@ -96,6 +85,23 @@ def memory_of(plan: Configuration, *, gpu: Accelerator | None = None) -> Figure:
         return sheet.svg(alt=alt).beside(Table(lines, header=header, language=language).html)
 
     return draw
+
+
+def _stages(
+    sheet: Sheet, stages: Sequence[Mapping[str, int]], names: Sequence[str], fullest: int,
+    across: Callable[[float], float], words: Words, *, left: float, top: float, each: float,
+) -> None:  # fmt: skip
+    """A stacked bar for each stage; where they are many, every so many are named, and the fullest."""
+    every = 1 if len(stages) <= _MOST_NAMED else -(-len(stages) // 8)
+    for stage, held in enumerate(stages):
+        y, thick, total = top + stage * each, min(_THICK, each - 1), sum(held.values())
+        _stack(sheet, [(name, held[name]) for name in BARS], across, y, thick)
+        weight = 600 if stage == fullest else 400
+        if stage == fullest or (stage % every == 0 and abs(stage - fullest) * each >= 12):
+            sheet.text(left - 12, y + thick / 2 + 4, names[stage], at="right", size=LABEL_SIZE, weight=weight)
+        if stage == fullest or every == 1:
+            told = words.bytes(total)
+            sheet.text(across(total) + 8, y + thick / 2 + 4, told, size=SMALL_SIZE, weight=weight, ltr=True)
 
 
 def _memory_title(
@@ -266,9 +272,11 @@ def _rows(
         sheet.text(across(size) + 8, y + _THICK / 2 + 4, told, size=SMALL_SIZE, quiet=not size, ltr=ltr)
 
 
-def _limit(sheet: Sheet, x: float, top: float, bottom: float, words: str) -> None:
-    """A dashed line with what it stands for above it, on the side that has room."""
-    sheet.line(x, top, x, bottom, width=1.8, dash=FORMULA_DASH)
+def _limit(sheet: Sheet, x: float, panels: Sequence[tuple[float, float]], words: str) -> None:
+    """A dashed line through each panel, with what it stands for above the first, on the side that has room."""
+    top = panels[0][0]
+    for begin, end in panels:
+        sheet.line(x, begin, x, end, width=1.8, dash=FORMULA_DASH)
     if x > WIDTH / 2:
         sheet.text(min(x + 40, WIDTH - MARGIN), top - 6, words, at="right", size=SMALL_SIZE)
     else:
