@@ -18,6 +18,7 @@ from lessons.figures.pipelines import messages, schedule, stages
 from lessons.figures.planned import links_of, memory_of, step_of
 from lessons.figures.products import regions, split_products
 from lessons.figures.roofline import roofline
+from lessons.figures.serving import slots, token_times
 
 __all__ = [
     "Figure",
@@ -42,9 +43,11 @@ __all__ = [
     "roofline",
     "schedule",
     "shards_or_layers",
+    "slots",
     "split_products",
     "stages",
     "step_of",
+    "token_times",
     "two_halves",
     "who_holds_what",
 ]
