@@ -79,6 +79,7 @@ LABS = {
         Lab(name="grpo", unit="17-cases", view="reward", room="cases", reference=False),
         Lab(name="layout", unit="11-3d", view="traffic"),
         Lab(name="compile", unit="15-planning"),
+        Lab(name="deepspeed-zero", unit="16-stacks", room="stacks", needs=("deepspeed",)),
         Lab(name="bloom-training", unit="17-cases", view="traffic", room="cases"),
         Lab(name="bloom-conversion", unit="17-cases", view="traffic", room="cases"),
         Lab(name="bloom-inference", unit="17-cases", room="cases", reference=False),

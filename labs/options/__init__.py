@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from labs.options.base import Options
-from labs.options.bloom import BatchingOptions, BloomInferenceOptions, WeightOnlyOptions
 from labs.options.bloom import BatchingOptions, BloomAccuracyOptions, BloomInferenceOptions, WeightOnlyOptions
 from labs.options.bloom_conversion import BloomConversionOptions
 from labs.options.bloom_training import BloomTrainingOptions
 from labs.options.checkpoint import CheckpointOptions
 from labs.options.compile import CompileOptions
 from labs.options.context import ContextOptions
+from labs.options.deepspeed import DeepSpeedOptions
 from labs.options.elastic import ElasticOptions
 from labs.options.expert import ExpertOptions
 from labs.options.grpo import GrpoOptions
@@ -32,8 +32,9 @@ OPTIONS: dict[str, type[Options]] = {
     "context": ContextOptions,
     "expert": ExpertOptions,
     "checkpoint": CheckpointOptions,
-    "elastic": ElasticOptions,
     "compile": CompileOptions,
+    "deepspeed-zero": DeepSpeedOptions,
+    "elastic": ElasticOptions,
     "grpo": GrpoOptions,
     "incident": IncidentOptions,
     "offload": OffloadOptions,
