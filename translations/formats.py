@@ -22,8 +22,8 @@ _RIGHT_TO_LEFT = ("R", "AL")
 _NOT_RIGHT_TO_LEFT = r"[^\u0590-\u08FF\u2066-\u2069\n]"
 _INSIDE = r"[^()$`{}*\u0590-\u08FF\u2066-\u2069\n]"
 _BRACKETED = rf"\((?:{_INSIDE}|\({_INSIDE}*\))*\)"
-# A word, with the brackets of a call: "unit.part(flat)".
-_ATOM = rf"[-−]?[A-Za-z0-9_\u00C0-\u024F\u0370-\u03FF]+%?(?:{_BRACKETED})*"
+# A word, with the brackets of a call: "unit.part(flat)"; a flag, "--tp".
+_ATOM = rf"(?:--|[-−])?[A-Za-z0-9_\u00C0-\u024F\u0370-\u03FF]+%?(?:{_BRACKETED})*"
 _JOINT = r"(?:[ \u00A0\u202F]|[.,:/+&'’@#–-]|[ \u00A0\u202F]?[+×÷=≈≤≥<>^·/−][ \u00A0\u202F]?)"
 # A sum or difference in brackets, with the factor before it, "2 (N - 1)", and a shape or list of names, "(B, S)".
 _GROUP = (

@@ -78,6 +78,7 @@ def test_any_digits_are_read() -> None:
         ("وحدة GPU (out of memory) هنا", "وحدة [GPU] ([out of memory]) هنا"),
         ("في 2 (N - 1) دورة", "في [2 (N - 1)] دورة"),
         ("الشكل (B, S) هنا", "الشكل [(B, S)] هنا"),
+        ("خذ --tp 4 أو غيِّر --pp و--zero هنا", "خذ [--tp 4] أو غيِّر [--pp] و[--zero] هنا"),
     ],
 )
 def test_latin_runs_are_isolated_in_a_right_to_left_sentence(text: str, isolated: str) -> None:

@@ -58,7 +58,8 @@ class Svg:
     def name(self) -> str:
         """Of a file: the first words of what it shows."""
         first = re.split(r"[.:;!?\u061f](?:\s|$)", self.alt, maxsplit=1)[0]
-        return re.sub(r"[^\w%]+", "-", first)[:60].strip("-") or "figure"
+        letters = "".join(sign for sign in first if not unicodedata.combining(sign))
+        return re.sub(r"[^\w%]+", "-", letters)[:60].strip("-") or "figure"
 
     def beside(self, table: str) -> Svg:
         """The figure with its numbers as an HTML table."""
