@@ -29,7 +29,7 @@ def train(options: ContextOptions) -> dict[str, Any]:
     """What this rank reports."""
     with this.group() as group, training.watched(options) as tracker:
         tracker.name_axis(group, "context")
-        ranks, device = dist.get_world_size(group), this.device()
+        rank, ranks, device = dist.get_rank(group), dist.get_world_size(group), this.device()
         model = training.model_of(options)
         pieces = pieces_of(model.pieces)
         ring = context.parallelize(model, group=group, length=options.sequence, order=options.order)
@@ -69,6 +69,7 @@ def train(options: ContextOptions) -> dict[str, Any]:
                         positions=places.local,
                         context=ranks,
                         order=options.order,
+                        place=rank,
                     ),
                     pieces,
                     modes=["none"] * options.layers,

@@ -155,7 +155,7 @@ class Mixture:
 class Sizes:
     """What decides on one rank's tensors. `positions` are those of one sequence on this rank; `vocabulary` is the rows
     of embedding and head on it, of which with `filled` some are no token. With `chosen` the loss takes only some
-    tokens' logits, as a copy.
+    tokens' logits, as a copy. `place` is the rank's on a ring of `context` ranks.
     """
 
     batch: int
@@ -168,6 +168,7 @@ class Sizes:
     sequence_parallel: bool = False
     context: int = 1
     order: str = "zigzag"
+    place: int = 0
     filled: bool = False
     chosen: bool = False
     fused: bool = True
@@ -349,7 +350,7 @@ def ring(s: Sizes, *, waits: int) -> Line:
     """Ring attention. Backward holds all the time the scaled queries and their gradient, the keys and values of a turn,
     and in 16 bits wider copies. Beside them it is fullest as a turn begins, with the copies of two turns and the
     gradients of this one, of the last one on their way and of the ones that come; as a block of chunks is weighed, with
-    its weights and their gradients; or as it ends, when one more comes.
+    its weights, their gradients and those of the block before; or as it ends, when one more comes.
     """
     a, wide = s.inner, s.inner // s.value * s.wide
     copy = wide if s.value < s.wide else 0
@@ -359,7 +360,8 @@ def ring(s: Sizes, *, waits: int) -> Line:
     scores = heads * chunk**2 * s.wide
     here = 2 * wide + copy + rows + 2 * a * (2 if s.context > 2 else 1)
     begins = 2 * 2 * copy + 3 * 2 * wide
-    weighs = 2 * copy + 3 * 2 * wide + 2 * scores + wide
+    alone = s.order == "naive" and s.place == 0  # one block, in the first turn, when no gradients travel yet
+    weighs = 2 * copy + wide + (2 * wide + 2 * scores if alone else 3 * 2 * wide + 3 * scores)
     ends = 2 * copy + 4 * 2 * wide
     return Line(keeps=4 * a + rows, takes=a, scratch=here + max(begins, weighs, ends), waits=waits)
 
