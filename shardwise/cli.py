@@ -196,7 +196,7 @@ def quiz(
 
     desk = _desk(context)
     with _right_use():
-        chosen = find(unit).id
+        chosen = find(unit).taught(desk.language, desk.text).id
         if chosen not in units():
             raise CourseError("quiz.unknown-unit", unit=chosen, known=", ".join(units()))
     session = practice.quiz(_record(desk), unit=chosen, language=desk.language)

@@ -32,6 +32,14 @@ class Unit:
         """Whether its lesson is built in this language."""
         return (LESSONS / language.code / f"{self.id}.ipynb").is_file()
 
+    def taught(self, language: Language, text: Translator) -> Unit:
+        """Itself. Raises CourseError while its lesson is still being written: questions of its bank may be there before
+        it, and what they add up to is no quiz of the unit yet.
+        """
+        if not self.open(language):
+            raise CourseError("shardwise.unit-not-there-yet", unit=self.title(text))
+        return self
+
 
 @cache
 def units() -> tuple[Unit, ...]:

@@ -7,6 +7,7 @@ import json
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+import translations
 from certificates import Evidence, Result
 from quiz import objectives
 from quiz.items import BANK
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 def evidence(record: Record, *, unit: str, holder: str, language: str) -> Evidence:
     """The evidence of a mastered unit. Raises CourseError that says what is missing from one that isn't."""
     text = translator(language)
+    find(unit).taught(translations.language(language), text)
     rules = policy()
     progress = record.progress(unit)
     attempt = next((each for each in record.attempts(unit) if each.id == progress.best), None)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import quiz
 from lessons.builder import lessons
+from shardwise import cli, progress
+from shardwise.record import Record
+from shardwise.record.evidence import evidence
 from shardwise.units import units
-from translations import language, languages, translator
+from translations import CourseError, language, languages, translator
 
 DIRECTION_MARKS = dict.fromkeys((0x2066, 0x2067, 0x2068, 0x2069))
 """What the builder puts around a Latin word in an Arabic heading."""
@@ -19,3 +25,21 @@ def test_a_unit_is_called_as_its_lesson_is(code: str) -> None:
     assert built
     for unit in built:
         assert unit.title(translator(code)) == titles[unit.id].translate(DIRECTION_MARKS)
+
+
+def test_a_bank_that_is_there_before_its_lesson_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half a bank would be half a quiz, and a certificate of half a unit."""
+    monkeypatch.setattr("shardwise.units.LESSONS", tmp_path)
+    monkeypatch.setenv("SHARDWISE_DATA", str(tmp_path))
+    unit = quiz.units()[-1]
+    assert cli.run(["quiz", unit, "--lang", "en"]) != 0
+    assert "still being written" in capsys.readouterr().err
+    record = Record.open()
+    with pytest.raises(CourseError) as refused:
+        evidence(record, unit=unit, holder="A", language="en")
+    assert refused.value.id == "shardwise.unit-not-there-yet"
+    shown = progress.overview(record, language("en"))
+    assert {stop.state for stop in shown.stops} == {"planned"}
+    assert shown.next is None
