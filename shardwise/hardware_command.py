@@ -4,7 +4,7 @@ GPUs. Each value is data of `labs.planner` with its source.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +14,11 @@ from shardwise.plan_commands import File
 from shardwise.plan_options import Json, Lang, Printer
 
 if TYPE_CHECKING:
+    from rich.console import JustifyMethod
+
+    from labs.planner.formats import Format
     from labs.planner.hardware import Accelerator
+    from labs.planner.platforms import Difference
     from translations import Translator
 
 
@@ -78,20 +82,31 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
             _one(found[0], aliases[found[0].name], text)
 
 
-def _all(found: list[Accelerator], text: Translator) -> None:
+def _all(found: Sequence[Accelerator], text: Translator) -> None:
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
     from translations import formats
 
-    table = Table(title=text("shardwise.hardware-title"), title_justify="left")
-    for heading in ("name", "memory", "bandwidth", "peak", "narrow", "link", "node", "network"):
-        table.add_column(text(f"shardwise.hardware-{heading}"), justify="left" if heading == "name" else "right")
+    table = Table(title=text("shardwise.hardware-title"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in (
+        "name",
+        "memory",
+        "short-bandwidth",
+        "short-peak",
+        "short-narrow",
+        "short-link",
+        "short-node",
+        "short-network",
+    ):
+        justify: JustifyMethod = "left" if heading == "name" else "right"
+        table.add_column(text(f"shardwise.hardware-{heading}"), justify=justify, no_wrap=True)
     for each in found:
         rates = [formats.bytes_(rate, text.language) if rate else "–" for rate in (each.bandwidth, each.link)]
         network = formats.bytes_(each.network, text.language) if each.network else "–"
-        narrow = " / ".join(formats.number(rate / 1e12, text.language, 4) for rate in each.narrow.values()) or "–"
-        peak = formats.number(each.peak / 1e12, text.language, 4)
+        narrow = "; ".join(formats.number(round(rate / 1e12), text.language) for rate in each.narrow.values()) or "–"
+        peak = formats.number(round(each.peak / 1e12), text.language)
         memory = formats.bytes_(each.memory, text.language)
         table.add_row(
             each.name, memory, rates[0], peak, narrow, rates[1], formats.number(each.node, text.language), network
@@ -101,7 +116,7 @@ def _all(found: list[Accelerator], text: Translator) -> None:
     console.print(text("shardwise.hardware-rest"), highlight=False)
 
 
-def _one(found: Accelerator, aliases: list[str], text: Translator) -> None:
+def _one(found: Accelerator, aliases: Sequence[str], text: Translator) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -135,7 +150,7 @@ def _one(found: Accelerator, aliases: list[str], text: Translator) -> None:
     Console().print(table)
 
 
-def _formats(found: list[Any], text: Translator) -> None:
+def _formats(found: Sequence[Format], text: Translator) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -145,20 +160,22 @@ def _formats(found: list[Any], text: Translator) -> None:
     for heading in ("name", "bytes", "torch", "source"):
         table.add_column(text(f"shardwise.hardware-{heading}"))
     for each in found:
-        table.add_row(each.name, formats.number(float(each.bytes_per_element), text.language), each.torch, each.source)
+        table.add_row(each.name, formats.number(each.bytes_per_element, text.language), each.torch, each.source)
     Console().print(table)
 
 
-def _amd(found: Any, text: Translator) -> None:
+def _amd(found: Sequence[Difference], text: Translator) -> None:
+    """One after the other, since code and sentences side by side need a wider terminal than most."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.padding import Padding
+    from rich.text import Text
 
     console = Console()
-    table = Table(title=text("shardwise.hardware-amd-title"), title_justify="left", show_lines=True)
-    for heading in ("what", "nvidia", "amd", "changes", "told"):
-        table.add_column(text(f"shardwise.hardware-{heading}"))
+    console.print(text("shardwise.hardware-amd-title"), style="italic")
     for each in found:
-        changes = text(f"labs.amd-changes-{each.changes}")
-        table.add_row(each.what(text), each.nvidia, each.amd, changes, each.told(text))
-    console.print(table)
-    console.print(text("labs.amd-around"), highlight=False)
+        changes = text("shardwise.hardware-changes", what=text(f"labs.amd-changes-{each.changes}"))
+        console.print(Text(f"\n{each.what(text)} ", style="bold") + Text(f"({changes})", style="not bold dim"))
+        for vendor, name in (("nvidia", each.nvidia), ("amd", each.amd)):
+            console.print(f"  {text(f'shardwise.hardware-{vendor}'):8} {name}", highlight=False, markup=False)
+        console.print(Padding(each.told(text), (0, 0, 0, 2)), highlight=False)
+    console.print("\n" + text("labs.amd-around"), highlight=False)

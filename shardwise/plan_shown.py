@@ -257,7 +257,7 @@ def beside(found: Sequence[Beside], *, text: Translator) -> None:
     console, language = Console(), text.language
     table = Table(title=text("shardwise.plan-beside-title"), title_justify="left")
     for heading in ("model", "gpus", "published", "ours", "costs", "reason", "measured", "predicted"):
-        table.add_column(text(f"shardwise.plan-beside-{heading}"))
+        table.add_column(text(f"shardwise.plan-beside-{heading}"), no_wrap=heading in ("model", "published", "ours"))
     for each in found:
         theirs = _layout(each.published) + ("*" if each.unequal else "")
         costs = formats.percent(each.costs, language) if each.costs else "0"
