@@ -10,6 +10,7 @@ from rich.table import Table
 from typer import Context, Option
 
 from shardwise.plan_options import Json, Lang, Printer
+from shardwise.tables import show
 from translations import CourseError, Translator, formats
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def _show(cluster: Cluster, told: Account, drawn: Drawn, *, interval: float, day
         hours = formats.number(value * days * DAY / HOUR, language)
         words = text(f"shardwise.goodput-part-{name}")
         table.add_row(words, share(value), found, hours, style="bold" if name == "progress" else "")
-    console.print(table)
+    show(table, console, text.language)
     best = cluster.best_interval
     id = "saves-best" if interval == best else "saves"
     console.print(text(f"shardwise.goodput-{id}", interval=time(interval), best=time(best)), highlight=False)
@@ -166,7 +167,7 @@ def _show(cluster: Cluster, told: Account, drawn: Drawn, *, interval: float, day
     around.add_column("")
     for seconds, value in by_interval(cluster, interval=interval):
         around.add_row(time(seconds), share(value), _bar(value), style="bold" if seconds == interval else "")
-    console.print(around)
+    show(around, console, text.language)
     sizes = Table(title=text("shardwise.goodput-sizes"), title_justify="left")
     sizes.add_column(text("shardwise.goodput-accelerators"), justify="right")
     sizes.add_column(text("shardwise.goodput-goodput"), justify="right")
@@ -174,7 +175,7 @@ def _show(cluster: Cluster, told: Account, drawn: Drawn, *, interval: float, day
     for devices, value in by_size(cluster):
         style = "bold" if devices == cluster.devices else ""
         sizes.add_row(formats.number(devices, language), share(value), _bar(value), style=style)
-    console.print(sizes)
+    show(sizes, console, text.language)
 
 
 def _bar(value: float) -> str:

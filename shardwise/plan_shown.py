@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from labs.telemetry.drawing.palette import LOOKS
+from shardwise.tables import show
 from translations import Translator, formats
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def memory(
         shards = text(f"shardwise.plan-shards-{_shards(name)}")
         table.add_row(_bar_name(name, text), formats.bytes_(amount, language), bar, shards)
     table.add_row(text("shardwise.total"), formats.bytes_(found.total, language), "", "", style="bold")
-    console.print(table)
+    show(table, console, text.language)
     parts = {"parameter": stack.parameter, "gradient": stack.gradient, "states": stack.optimizer_states}
     console.print(text("shardwise.plan-stack", stack=stack.name, total=stack.total, **parts), highlight=False)
     if gpu is not None:
@@ -116,7 +117,7 @@ def traffic(
         times = [formats.duration(each, language) for each in (axis.seconds, open_[axis.name])]
         name, link = text(f"shardwise.plan-axis-{axis.name}"), text(f"shardwise.plan-link-{axis.link}")
         table.add_row(name, moved, link, *times)
-    console.print(table)
+    show(table, console, text.language)
     if not sending:
         console.print(text("shardwise.plan-sends-nothing"), highlight=False)
     for axis in sending:
@@ -132,7 +133,7 @@ def traffic(
         style = "bold" if each.seconds > computing and each.link != "host" else ""
         name = text(f"shardwise.plan-link-{each.link}")
         links.add_row(name, rate, formats.bytes_(each.bytes, language), time, share, style=style)
-    console.print(links)
+    show(links, console, text.language)
     console.print(text("shardwise.plan-computing", time=formats.duration(computing, language)), highlight=False)
     full = bottleneck(found, computing=computing)
     axis_name = "" if full is None else text(f"shardwise.plan-axis-{full}")
@@ -153,7 +154,7 @@ def throughput(found: Throughput, *, text: Translator) -> None:
     for name, value in (("days", found.days), ("cost", found.cost), ("energy", found.energy_kwh)):
         if value is not None:
             table.add_row(text(f"shardwise.plan-{name}"), formats.number(value, language))
-    console.print(table)
+    show(table, console, text.language)
 
 
 def plan(found: Sequence[Ranked], *, run: Placed | None, text: Translator) -> None:
@@ -187,7 +188,7 @@ def plan(found: Sequence[Ranked], *, run: Placed | None, text: Translator) -> No
             style="bold" if published else "",
         )
         why = text(f"shardwise.plan-why-{each.why_next_lost}") if each.why_next_lost else ""
-    console.print(table)
+    show(table, console, text.language)
     if any(each.plan.sequence_parallel for each in found):
         console.print(text("shardwise.plan-sequence-too"), highlight=False)
     if run is not None:
@@ -220,7 +221,7 @@ def estimators(found: Sequence[Compared], *, text: Translator) -> None:
     for each in found:
         sizes = [formats.bytes_(number, text.language) for number in (each.bytes, each.ours)]
         table.add_row(_ESTIMATORS[each.name], *sizes, text(f"shardwise.plan-counts-{each.counts}"))
-    console.print(table)
+    show(table, console, text.language)
     for each in found:
         console.print(f"{_ESTIMATORS[each.name]}:", style="bold", highlight=False)
         for reason in each.differs:
@@ -265,7 +266,7 @@ def beside(found: Sequence[Beside], *, text: Translator) -> None:
         reason = text(f"shardwise.plan-beside-{each.reason}") if each.reason in ("same", "tie") else ""
         reason = reason or text(f"shardwise.plan-why-{each.reason}")
         table.add_row(each.model.name, str(each.gpus), theirs, _layout(each.ours), costs, reason, *rates)
-    console.print(table)
+    show(table, console, text.language)
     rules = [each.rules_cost for each in found]
     least, most = (formats.percent(share, language) for share in (min(rules), max(rules)))
     console.print(text("shardwise.plan-beside-unequal"), highlight=False)
@@ -306,7 +307,7 @@ def simulated(found: Sequence[Simulated], *, ranks: int, text: Translator) -> No
         sizes = (each.states.model_states, each.peak.activations, each.peak_total)
         amounts = [formats.bytes_(size, text.language) for size in sizes]
         table.add_row(str(each.stage), str(each.rank), *amounts, "\n".join(sent))
-    console.print(table)
+    show(table, console, text.language)
 
 
 _ESTIMATORS = {
