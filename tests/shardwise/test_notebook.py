@@ -49,6 +49,11 @@ CELLS = {
     "hint-again": 'course.hint("zero-1")',
     "fold": 'course.solution("zero-1")',
     "diagnose": 'course.diagnose("zero-1")',
+    "controls": 'course.controls("timetable", stages=2, micro_batches=3)',
+    "refused": 'course.controls("memory", tp=5)',
+    "no-controls": 'course.controls("weather")',
+    "save": 'from lessons import figures\ncourse.save(figures.bytes_per_parameter(), "kept.svg")',
+    "save-nowhere": 'course.save(figures.bytes_per_parameter(), "no/such/folder.svg")',
     "quiz": "course.quiz()",
     "certificate": "course.certificate()",
     "words": "course.words()",
@@ -102,6 +107,21 @@ def test_a_lab_leaves_a_picture_that_needs_no_kernel(ran: dict[str, Any]) -> Non
     assert "<svg" in html(ran["lab"])
     assert not any("widget-view" in str(each) for each in ran["lab"])
     assert translator("ar")("shardwise.exactly-the-formula") in html(ran["compare"])
+
+
+def test_controls_leave_a_figure_beside_the_widget(ran: dict[str, Any]) -> None:
+    assert '<div class="kept"><figure' in html(ran["controls"])
+    assert html(ran["controls"]).count("<figure") == 1
+    assert "<figure" not in html(ran["refused"])
+    for name in ("controls", "refused"):
+        assert any("application/vnd.jupyter.widget-view+json" in each.get("data", {}) for each in ran[name]), name
+    assert "weather" in html(ran["no-controls"])
+
+
+def test_a_figure_is_saved_where_one_says(ran: dict[str, Any]) -> None:
+    assert (ran["folder"] / "kept.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert "kept.svg" in html(ran["save"])
+    assert "no/such/folder.svg" in html(ran["save-nowhere"])
 
 
 def test_what_ranks_print_is_shown(ran: dict[str, Any]) -> None:

@@ -77,18 +77,25 @@ class Svg:
         return f"{opening}>{look}{rest}\n"
 
     def save(self, path: Path | str) -> Path:
-        """Keeps it as a file, by its name's end as SVG or PNG. Raises CourseError for another end."""
+        """Keeps it as a file, by its name's end as SVG or PNG. Raises CourseError for another end, and where no file can
+        be written.
+        """
         file = Path(path)
-        match file.suffix.lower():
-            case ".svg":
-                file.write_text(self.document, encoding="utf-8")
-            case ".png":
-                from labs.telemetry.drawing.raster import png
-
-                file.write_bytes(png(self.markup))
-            case _:
-                raise CourseError("labs.figure-file", file=file.name)
+        kind = file.suffix.lower()
+        if kind not in (".svg", ".png"):
+            raise CourseError("labs.figure-file", file=file.name)
+        try:
+            file.write_bytes(self.document.encode() if kind == ".svg" else self.png)
+        except OSError as error:
+            raise CourseError("labs.figure-not-written", file=str(file), reason=error.strerror or error) from error
         return file
+
+    @property
+    def png(self) -> bytes:
+        """The figure on white, two pixels a unit."""
+        from labs.telemetry.drawing.raster import png
+
+        return png(self.markup)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/html": self.html, "image/svg+xml": self.document, "text/plain": self.alt}
