@@ -33,9 +33,12 @@ _BARS = 14
 
 
 def memory(
-    found: Memory, plan: Configuration | None, *, stack: Stack, gpu: Accelerator | None, text: Translator
-) -> None:
-    """The bars of the fullest rank, whether it fits, and what would make it lighter."""
+    found: Memory, plan: Configuration | None, *, stack: Stack, zero_over: int | None, gpu: Accelerator | None,
+    text: Translator,
+) -> None:  # fmt: skip
+    """The bars of the fullest rank, whether it fits, and what would make it lighter. `zero_over` is over how many ranks
+    ZeRO shards, if it does.
+    """
     console, language = Console(), text.language
     table = Table(title=text("shardwise.plan-worst", stage=found.stage, rank=found.rank), title_justify="left")
     for heading in ("bar", "bytes", "", "shards"):
@@ -58,8 +61,8 @@ def memory(
         room = formats.bytes_(gpu.memory, language)
         fits = "plan-fits" if found.fits else "plan-fits-not"
         console.print(text(f"shardwise.{fits}", gpu=gpu.title, room=room), highlight=False)
-    if plan is not None and plan.dp * plan.cp == 1 and plan.zero:
-        console.print(text("shardwise.plan-zero-saves-nothing", dp=plan.dp), highlight=False)
+    if zero_over == 1:
+        console.print(text("shardwise.plan-zero-saves-nothing", dp=zero_over), highlight=False)
     if found.fits is False:
         most = max(bars, key=lambda name: bars[name])
         share = formats.percent(bars[most] / found.total, language)

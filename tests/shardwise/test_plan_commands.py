@@ -88,6 +88,8 @@ def test_what_does_not_fit_gets_the_bar_to_attack_and_what_helps(capsys: Printed
         assert words in shown
     assert run("memory", "--model", "gpt3", "--zero", "1", "--gpu", "a100-80", "--lang", "en") == 0
     assert "ZeRO has nothing to shard over" in " ".join(capsys.readouterr().out.split())
+    assert run("memory", "--params", "1e9", "--zero", "2", "--lang", "en") == 0
+    assert "ZeRO has nothing to shard over" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_full_link_is_shown_as_the_bottleneck_and_what_is_hidden(capsys: Printed) -> None:

@@ -63,7 +63,7 @@ def states(plan: Configuration) -> int:
 
 
 @given(plans(), st.sampled_from(["dp", "tp", "pp", "cp"]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_model_states_never_grow_with_more_shards(plan: Configuration, axis: str) -> None:
     more = replace(plan, **{axis: 2 * getattr(plan, axis)})
     assume(_runs(more))
@@ -71,7 +71,7 @@ def test_model_states_never_grow_with_more_shards(plan: Configuration, axis: str
 
 
 @given(plans(), st.sampled_from(["dp", "tp", "cp"]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_memory_never_grows_with_more_shards(plan: Configuration, axis: str) -> None:
     """All bars together. From one rank to two, ZeRO begins to need buffers, which it has beside what it saves."""
     more = replace(plan, **{axis: 2 * getattr(plan, axis)})
@@ -88,7 +88,7 @@ def _runs(plan: Configuration) -> bool:
 
 
 @given(plans(), st.integers(1, 3))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_higher_stage_of_zero_never_holds_more_model_states(plan: Configuration, stage: int) -> None:
     plan = replace(plan, pp=1)
     lower, higher = (states(replace(plan, zero=zero)) for zero in (stage - 1, stage))
@@ -96,7 +96,7 @@ def test_a_higher_stage_of_zero_never_holds_more_model_states(plan: Configuratio
 
 
 @given(plans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_fullest_rank_is_at_least_the_mean(plan: Configuration) -> None:
     each = [rank_bars(plan, stage=stage).total for stage in range(plan.pp)]
     found = memory(plan, gpu=A100)
@@ -106,14 +106,14 @@ def test_the_fullest_rank_is_at_least_the_mean(plan: Configuration) -> None:
 
 
 @given(plans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_stage_i_of_p_keeps_the_smaller_of_m_and_p_minus_i_micro_batches(plan: Configuration) -> None:
     for stage in range(plan.pp):
         assert in_flight(plan, stage=stage) == min(plan.micro_batches, plan.pp - stage)
 
 
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=8), st.sampled_from(["full", "selective"]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_uneven_layers_give_the_heaviest_stage(layers: list[int], recompute: str) -> None:
     """With one micro-batch in flight, the stage with most layers is the fullest: among those, one with a table."""
     shape = gpt(layers=sum(layers), hidden=512, heads=8, vocabulary=512, sequence=256)
@@ -128,7 +128,7 @@ def test_layers_1_2_2_3_make_the_last_stage_the_fullest() -> None:
 
 
 @given(plans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_data_parallel_degree_of_one_makes_zero_save_nothing(plan: Configuration) -> None:
     alone = replace(plan, dp=1)
     without = replace(alone, zero=0)
@@ -161,7 +161,7 @@ def test_of_parameters_alone_only_model_states_are_counted(count: int, dp: int, 
 
 
 @given(plans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_measured_step_gives_back_what_was_predicted(plan: Configuration) -> None:
     assume(_runs(plan))
     told = throughput(plan, gpu=A100, tokens=1e9)
@@ -174,7 +174,7 @@ def test_a_measured_step_gives_back_what_was_predicted(plan: Configuration) -> N
 
 
 @given(plans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_what_a_link_carries_is_hidden_by_at_most_the_computation(plan: Configuration) -> None:
     found, computing = axes(plan, gpu=A100), compute_seconds(plan, gpu=A100)
     open_ = in_the_open(found, computing=computing)
