@@ -72,6 +72,29 @@ def _times(times: int, count: Count) -> Count:
     return Count(count=times * count.count, bytes=times * count.bytes)
 
 
+# --- what a learner computes by hand
+
+
+def advantage(*, right: int, group_size: int) -> float:
+    """Of a right output, where so many of its group are right, all of the same form: (1 - p) / sqrt(p (1 - p)).
+
+    Zero where none or all of them are.
+    """
+    if right in (0, group_size):
+        return 0.0
+    return ((group_size - right) / right) ** 0.5
+
+
+def trainer_states(*, parameters: int, trainers: int) -> float:
+    """Bytes of policy, gradients and Adam under ZeRO-3 on a trainer, and of the reference, sharded as well."""
+    return (PRECISIONS["bf16"].total + PRECISIONS["bf16"].parameter) * parameters / trainers
+
+
+def generation_seconds(*, parameters: int, bandwidth: float, tokens: int) -> float:
+    """The least time to write so many tokens, in any number of sequences at once: each step reads all weights."""
+    return tokens * PRECISIONS["bf16"].parameter * parameters / bandwidth
+
+
 # --- a large model on a cluster
 
 
