@@ -1,7 +1,9 @@
 """The offload lab, an ordinary torchrun script: `torchrun --nproc-per-node 4 labs/offload.py --stage 1 --to file`.
 
 Data parallelism or a stage of ZeRO, with Adam's states in host memory or in a file. Every rank reports where their
-bytes are, what crosses between device and host, and how much of the process is in memory over the steps.
+bytes are, what crosses between device and host, and how much of the process is in memory over the steps. `--cap 24`
+leaves a large accelerator the memory of a workstation's: what fits with `--to memory` there and not with `--to device`
+is the case of ZeRO-Offload (Ren et al. 2021).
 """
 
 from __future__ import annotations
@@ -71,6 +73,24 @@ def folder_of(options: OffloadOptions) -> Path:
     return kept if kept.is_dir() else Path(tempfile.gettempdir())
 
 
+def capped(options: OffloadOptions) -> bool:
+    """Whether this process may take no more than `--cap` GB of its accelerator: one that asks for more gets the error
+    that a smaller one would give. On a CPU there is nothing to cap, which rank 0 says.
+    """
+    device = this.device()
+    if options.cap is None:
+        return False
+    if device.type == "cpu":
+        if this.number() == 0:
+            text = translations.translator(translations.preferred())
+            print(text("labs.offload-cap-needs-accelerator", cap=options.cap), flush=True)
+        return False
+    _, total = torch.accelerator.get_memory_info(device)
+    share = min(1.0, options.cap * 1e9 / total)
+    torch.get_device_module(device).set_per_process_memory_fraction(share, device)
+    return True
+
+
 def moved_away(strategy: Strategy, options: OffloadOptions, memory: Memory) -> list[Offloaded]:
     """The strategy's states, offloaded as asked. Raises CourseError where the disk cannot hold them."""
     if options.to == "device":
@@ -93,6 +113,7 @@ def train(options: OffloadOptions) -> dict[str, Any]:
         if options.to == "memory" and device.type == "cpu" and rank == 0:
             text = translations.translator(translations.preferred())
             print(text("labs.offload-one-memory"), flush=True)
+        is_capped = capped(options)
         model = training.model_of(options)
         pieces = pieces_of(model.pieces)
         tracker.name_axis(group, "data")
@@ -126,6 +147,7 @@ def train(options: OffloadOptions) -> dict[str, Any]:
             "bytes": sum(each.room.states.nbytes for each in away),
             "on_disk": sum(each.room.on_disk for each in away),
             "moved": moved,
+            "cap": options.cap if is_capped else None,
             "same_memory": options.to == "memory" and device.type == "cpu",
         },
         "resident": {"before": memory.before.as_dict(), "steps": memory.steps},

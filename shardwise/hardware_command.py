@@ -89,7 +89,13 @@ def _all(found: Sequence[Accelerator], text: Translator) -> None:
 
     from translations import formats
 
-    table = Table(title=text("shardwise.hardware-title"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=text("shardwise.hardware-title"),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+    )
     for heading in (
         "name",
         "memory",

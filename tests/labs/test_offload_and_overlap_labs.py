@@ -20,6 +20,47 @@ from translations import CourseError, translator
 SMALL: dict[str, Any] = {"ranks": 2, "layers": 2, "hidden": 32, "sequence": 16, "steps": 3}
 
 
+def test_a_cap_without_an_accelerator_is_said_and_not_claimed() -> None:
+    lines: list[str] = []
+    run = run_lab("offload", cap=24.0, to="device", on_output=lambda _, line: lines.append(line), **SMALL)
+    if torch.accelerator.is_available():
+        assert run.data["ranks"][0]["offloaded"]["cap"] == 24
+    else:
+        assert any("cannot" in line and "24" in line for line in lines)
+        assert run.data["ranks"][0]["offloaded"]["cap"] is None
+
+
+def test_a_cap_is_a_share_of_the_accelerators_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[float, torch.device]] = []
+
+    class Module:
+        @staticmethod
+        def set_per_process_memory_fraction(share: float, device: torch.device) -> None:
+            asked.append((share, device))
+
+    there = torch.device("cuda:0")
+    monkeypatch.setattr("labs.runner.rank.device", lambda: there)
+    monkeypatch.setattr(torch.accelerator, "get_memory_info", lambda _: (0, 96 * 10**9))
+    monkeypatch.setattr(torch, "get_device_module", lambda _: Module)
+    assert offload.capped(OffloadOptions(cap=24.0))
+    assert offload.capped(OffloadOptions(cap=200.0))
+    assert not offload.capped(OffloadOptions())
+    assert asked == [(0.25, there), (1.0, there)]
+
+
+@pytest.mark.gpu
+def test_what_a_workstation_holds_only_with_states_in_host_memory() -> None:
+    """Ren et al. 2021: 16 bytes a parameter do not fit under the cap; without Adam's 12 they do."""
+    case: dict[str, Any] = {"ranks": 1, "layers": 12, "hidden": 1024, "sequence": 64, "steps": 3, "precision": "bf16"}
+    states = formula("offload", to="device", **case).model_states
+    cap = 0.7 * states / 1e9
+    with pytest.raises(CourseError, match="memory"):
+        run_lab("offload", to="device", cap=cap, **case)
+    run = run_lab("offload", to="memory", cap=cap, **case)
+    assert run.data["ranks"][0]["offloaded"]["cap"] == cap
+    assert run.losses == pytest.approx(run.data["reference_losses"], abs=2e-2)
+
+
 @pytest.fixture(scope="module")
 def in_a_file(tmp_path_factory: pytest.TempPathFactory) -> tuple[LabRun, Path]:
     folder = tmp_path_factory.mktemp("disk")
@@ -97,6 +138,7 @@ def test_a_full_disk_is_told_with_rank_and_remedy(monkeypatch: pytest.MonkeyPatc
         ("offload", {"block": 0}, "offload-block"),
         ("offload", {"to": "disk"}, "unknown-choice"),
         ("offload", {"folder": "/no/such/folder"}, "offload-no-folder"),
+        ("offload", {"cap": 0.0}, "offload-cap"),
         ("offload", {"stage": 4}, "unknown-stage"),
         ("overlap", {"bandwidth": 0.0}, "bandwidth-not-positive"),
         ("overlap", {"ahead": -1}, "option-at-least"),
