@@ -51,7 +51,7 @@ class Svg:
             f'<figure role="img" aria-label="{escape(self.alt)}" dir="{direction}" lang="{self.language.code}" '
             f'data-name="{escape(self.name)}"{saving} style="margin:1em 0">{self.markup}</figure>'
             f'<details dir="{direction}" lang="{self.language.code}" style="margin:0 16px"><summary>{summary}</summary>'
-            f'<div role="region" aria-label="{summary}" tabindex="0" style="overflow-x:auto">{inside}</div></details>'
+            f'<div role="group" aria-label="{summary}" tabindex="0" style="overflow-x:auto">{inside}</div></details>'
         )
 
     @property
@@ -77,8 +77,8 @@ class Svg:
         return f"{opening}>{look}{rest}\n"
 
     def save(self, path: Path | str) -> Path:
-        """Keeps it as a file, by its name's end as SVG or PNG. Raises CourseError for another end, and where no file can
-        be written.
+        """Keeps it as a file, by its name's end as SVG or PNG. Raises CourseError for another end, and for a place that
+        takes no file.
         """
         file = Path(path)
         kind = file.suffix.lower()
