@@ -25,6 +25,8 @@ from labs.planner.zero import Count
 
 BYTES = {"fp64": 8, "fp32": 4, "bf16": 2, "fp16": 2, "int8": 1, "int4": 0.5}
 SHARES = ("tensor", "layers", "zero")
+PROMPT, NEW = 10, 100
+"""Tokens of the published benchmark's prompts, about, and new ones (hf_bloom_inference, metric)."""
 CHOICE = 16
 """Bytes of a sequence's best score and its token, as the labs exchange them."""
 
@@ -148,10 +150,17 @@ def seconds_per_token(plan: Serving, *, sequences: int, prompt: int, new: int) -
     return whole / (sequences * new * (plan.gpus if plan.share == "zero" else 1))
 
 
+def step_milliseconds(
+    *, gpus: int, precision: str = "bf16", share: str = "tensor", sequences: int = 1, part: str = "seconds"
+) -> float:
+    """One step of BLOOM-176B on A100 80 GB, in the middle of a short answer: all of it, or one part of the bound."""
+    plan = Serving(model=model("bloom"), gpu=accelerator("a100-80"), gpus=gpus, precision=precision, share=share)
+    found: float = getattr(step(plan, sequences=sequences, positions=PROMPT + NEW // 2), part)
+    return 1000 * found
+
+
 # --- the published numbers
 
-PROMPT, NEW = 10, 100
-"""Tokens of the benchmark's prompts, about, and new ones (hf_bloom_inference, metric)."""
 STACKS = {"accelerate": "layers", "ds_inference": "tensor", "ds_zero": "zero"}
 
 
@@ -223,8 +232,13 @@ def improvements() -> list[Improvement]:
     ]
 
 
+def factor_of(*, step: str) -> float:
+    """How many times as fast one step has made a token."""
+    return next(each.factor for each in improvements() if each.name == step)
+
+
 def latency_factor() -> float:
-    """All steps together."""
+    """All steps together: factors multiply."""
     return math.prod(each.factor for each in improvements())
 
 
