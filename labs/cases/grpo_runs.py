@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labs.options.grpo import GrpoOptions
+
 if TYPE_CHECKING:
     from labs.cases.rows import Row
 
@@ -90,7 +92,7 @@ def main(words: list[str]) -> None:
         found = []
         for seed in SEEDS:
             found.append(run(seed, folder))
-            told = {"options": OPTIONS, "ranks": RANKS, "runs": found}
+            told = {"options": OPTIONS, "ranks": RANKS, "group_size": GrpoOptions().group_size, "runs": found}
             chosen.output.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 

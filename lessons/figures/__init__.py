@@ -17,6 +17,7 @@ from lessons.figures.measurements import bytes_per_parameter, losses, measured_p
 from lessons.figures.pipelines import messages, schedule, stages
 from lessons.figures.planned import links_of, memory_of, step_of
 from lessons.figures.products import regions, split_products
+from lessons.figures.rewards import one_try_and_many, rewards_of_seeds
 from lessons.figures.roofline import roofline
 from lessons.figures.serving import slots, token_times
 
@@ -38,7 +39,9 @@ __all__ = [
     "measured_states",
     "memory_of",
     "messages",
+    "one_try_and_many",
     "regions",
+    "rewards_of_seeds",
     "ring",
     "roofline",
     "schedule",

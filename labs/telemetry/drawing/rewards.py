@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, Words, heading, heading_height
 from labs.telemetry.drawing.memory import WIDTH
@@ -15,7 +14,7 @@ from translations.formats import number
 
 Point = Mapping[str, float]
 """Of one step: `reward`, from 0 to 2; the shares `form`, `right` and `any`."""
-LINES = {"reward": "", "right": "7 3", "any": "2 3"}
+LINES = {"reward": "", "right": "8 3", "any": "2 3"}
 """What is drawn of a run, and how its line is broken."""
 SMOOTHED, ROWS = 10, 10
 """Steps of which a mean is shown, and rows of the table at the most."""
@@ -51,7 +50,12 @@ def decimals(value: float, words: Words) -> str:
 
 
 def lines_over_steps(
-    lines: Mapping[str, Sequence[float]], *, language: Language | str, message: str, highest: float
+    lines: Mapping[str, Sequence[float]],
+    *,
+    language: Language | str,
+    message: str,
+    lowest: float = 0.0,
+    highest: float,
 ) -> Svg:
     """Values against steps, a line for each name, smoothed; its name at its end."""
     words = Words.of(language)
@@ -66,19 +70,21 @@ def lines_over_steps(
         return left + (right - left) * step / max(steps - 1, 1)
 
     def y(value: float) -> float:
-        return top + _HEIGHT * (1 - value / highest)
+        return top + _HEIGHT * (highest - value) / (highest - lowest)
 
-    for tick in ticks(highest):
+    for tick in (lowest + each for each in ticks(highest - lowest)):
         sheet.line(left, y(tick), right, y(tick), opacity=0.18)
-        sheet.text(left - 8, y(tick) + 4, decimals(tick, words), at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+        digits = len(f"{tick:g}".replace(".", "").lstrip("0")) or 1
+        shown = number(tick, words.language, digits=digits)
+        sheet.text(left - 8, y(tick) + 4, shown, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
     for step in ticks(float(steps), most=6):
         sheet.text(x(step), top + _HEIGHT + 18, f"{step:g}", at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
     middle = (left + right) / 2
     sheet.text(middle, top + _HEIGHT + 36, words("reward-steps"), at="middle", size=SMALL_SIZE, quiet=True)
     ends = _apart({name: y(values[-1]) for name, values in drawn.items()})
     for (name, values), dash in zip(drawn.items(), _dashes(len(drawn)), strict=True):
-        for step, (before, after) in enumerate(pairwise(values)):
-            sheet.line(x(step), y(before), x(step + 1), y(after), width=1.8, dash=dash)
+        points = "L".join(f"{x(step):.1f} {y(value):.1f}" for step, value in enumerate(values))
+        sheet.shape(f"M{points}", stroke=1.8, dash=dash)
         sheet.text(x(len(values) - 1) + 8, ends[name] + 4, name, size=LABEL_SIZE, weight=600)
 
     told = [

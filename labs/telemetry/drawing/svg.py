@@ -182,9 +182,10 @@ class Sheet:
     def dot(self, x: float, y: float, *, radius: float = 3) -> None:
         self._marks.append(f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}" fill="currentColor"/>')
 
-    def shape(self, path: str, *, stroke: float = 0) -> None:
+    def shape(self, path: str, *, stroke: float = 0, dash: str = "") -> None:
         """A shape in the text's own colour: filled, or drawn with a line of that width."""
         look = f'fill="none" stroke="currentColor" stroke-width="{_n(stroke)}"' if stroke else 'fill="currentColor"'
+        look += f' stroke-dasharray="{dash}"' if dash else ""
         self._marks.append(f'<path d="{path}" {look}/>')
 
     def arrow(self, points: Sequence[tuple[float, float]], *, width: float = 1.4, opacity: float = 0.8) -> None:
