@@ -55,7 +55,7 @@ def expected(model: Bloom, prompts: Sequence[Sequence[int]], *, new: int) -> lis
     for prompt in prompts:
         tokens, scores = list(prompt), []
         for _ in range(new):
-            scores.append(model.scores(torch.tensor([tokens]))[0, -1].float())
+            scores.append(scores_of(model, tokens)[-1])
             tokens.append(int(scores[-1].argmax()))
         told = tuple(tokens[len(prompt) :])
         found.append(Expected(prompt=tuple(prompt), tokens=told, scores_TV=torch.stack(scores)))
@@ -67,8 +67,7 @@ def compare(model: Bloom, right: Expected) -> Difference:
     """One forward over prompt and right answer gives the scores of all its tokens: what a model would write up to the
     first that differs, it is asked for after the same tokens.
     """
-    tokens = torch.tensor([[*right.prompt, *right.tokens[:-1]]])
-    scores_TV = model.scores(tokens)[0, len(right.prompt) - 1 :].float()
+    scores_TV = scores_of(model, [*right.prompt, *right.tokens[:-1]])[len(right.prompt) - 1 :]
     if not scores_TV.isfinite().all():
         at = int((~scores_TV.isfinite()).any(-1).nonzero()[0])
         return Difference(kind="overflow", at=at, right=right.tokens[at], got=None, margin=None, gap=None)
@@ -82,6 +81,12 @@ def compare(model: Bloom, right: Expected) -> Difference:
     margin = float(right.scores_TV[at, right.tokens[at]] - right.scores_TV[at, chosen[at]])
     kind: Kind = "tie" if margin <= 2 * usual(right, scores_TV, at) else "fault"
     return Difference(kind=kind, at=at, right=right.tokens[at], got=chosen[at], margin=margin, gap=gap)
+
+
+def scores_of(model: Bloom, tokens: Sequence[int]) -> Tensor:
+    """The scores (S, V) after each of the tokens, in single precision on the CPU."""
+    found = model.scores(torch.tensor([list(tokens)], device=model.embedding.token.weight.device))
+    return found[0].float().cpu()
 
 
 def usual(right: Expected, scores_TV: Tensor, at: int) -> float:

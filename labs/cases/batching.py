@@ -79,7 +79,7 @@ def train(options: BatchingOptions) -> dict[str, Any]:
     coming = [Request(number=r.number, arrives=r.arrives, prompt=len(asked[r.number]), new=r.new) for r in coming]
     found: dict[str, dict[str, Any]] = {}
     with this.group():
-        model = taught(shape, steps=options.taught, seed=options.seed)
+        model = taught(shape, steps=options.taught, seed=options.seed).to(this.device())
         alone = Generator(model, slots=1, room=room)
         expected = {r.number: generate(alone, [asked[r.number]], new=r.new)[0] for r in coming}
         alone.cache.close()

@@ -48,7 +48,7 @@ def train(options: BloomAccuracyOptions) -> dict[str, Any]:
         sequence=options.prompt_length + options.new_tokens,
     )
     with this.group():
-        plain = taught(shape, steps=options.taught, seed=options.seed)
+        plain = taught(shape, steps=options.taught, seed=options.seed).to(this.device())
         large = with_large_values(plain, layer=options.layers // 2, scale=options.scale)
         asked = prompts(options.prompts, length=options.prompt_length, seed=options.seed)
         right = expected(plain, asked, new=options.new_tokens)

@@ -21,6 +21,8 @@ from torch.profiler import record_function
 from labs import layout as layout_lab
 from labs import training
 from labs.cases.bloom import Bloom, BloomShape, split_slopes
+from labs.cases.rows import Row
+from labs.catalogue import run_lab
 from labs.data import micro_batches
 from labs.model import parameter_count
 from labs.options.bloom_training import BloomTrainingOptions
@@ -156,6 +158,22 @@ def predicted(options: BloomTrainingOptions, *, rank: int) -> dict[str, Any]:
 def reference(options: BloomTrainingOptions, *, ranks: int) -> list[float]:
     """Losses of the same training on one process."""
     return training.reference(options, ranks=ranks, model=model_of(options))
+
+
+def results() -> list[Row]:
+    """For the table of all cases."""
+    data = run_lab("bloom-training").data
+    losses: list[float] = data["ranks"][-1]["losses"]
+    apart = max(abs(a - b) for a, b in zip(losses, data["reference_losses"], strict=True))
+    states = [sum(each["bytes"]["rest"][name] for name in each["predicted"]["states"]) for each in data["ranks"]]
+    foretold = [sum(each["predicted"]["states"].values()) for each in data["ranks"]]
+    return [
+        Row(name="bloom-losses-apart", value=apart),
+        Row(name="bloom-states-fullest", value=max(states), unit="B"),
+        Row(name="bloom-states-formula", value=max(foretold), unit="B"),
+        Row(name="bloom-checkpoint", value=data["checkpoint"]["bytes"], unit="B"),
+        Row(name="bloom-files", value=data["checkpoint"]["files"]),
+    ]
 
 
 def at_rest(options: BloomTrainingOptions, *, ranks: int, rank: int = 0) -> Bytes:  # noqa: ARG001

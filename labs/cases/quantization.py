@@ -110,7 +110,7 @@ def product(x_ND: Tensor, weight_FD: Tensor, *, threshold: float | None = None) 
     """x W with both in 8 bits, a scale for each token and each channel. Input features of which a token has more than
     `threshold` are taken out, and multiplied as they are.
     """
-    outside_D = torch.zeros(x_ND.size(1), dtype=torch.bool)
+    outside_D = x_ND.new_zeros(x_ND.size(1), dtype=torch.bool)
     if threshold is not None:
         outside_D = (x_ND.abs() > threshold).any(0)
     x, w = nearest(x_ND[:, ~outside_D], bits=8), nearest(weight_FD[:, ~outside_D], bits=8)
@@ -139,7 +139,7 @@ def gptq(weight_FD: Tensor, x_ND: Tensor, *, bits: int = 4, group: int = 32, dam
     feature j.
     """
     hessian_DD = x_ND.T.double() @ x_ND.double()
-    hessian_DD += damping * hessian_DD.diagonal().mean() * torch.eye(len(hessian_DD))
+    hessian_DD += damping * hessian_DD.diagonal().mean() * torch.eye(len(hessian_DD), device=x_ND.device)
     # Row i of this Cholesky factor is, but for its scale, row i of the inverse once the features before i are settled.
     inverse_DD = torch.linalg.cholesky(torch.linalg.inv(hessian_DD), upper=True).to(weight_FD.dtype)
     left_FD, steps_FD, taken = weight_FD.clone(), torch.zeros_like(weight_FD), []

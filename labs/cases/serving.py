@@ -246,5 +246,6 @@ def without_cache(model: Bloom, prompt: Sequence[int], *, new: int) -> list[int]
     """The same for one prompt, as training computes it: everything anew for each token."""
     tokens = list(prompt)
     for _ in range(new):
-        tokens.append(int(model.scores(torch.tensor([tokens]))[0, -1].argmax()))
+        asked = torch.tensor([tokens], device=model.embedding.token.weight.device)
+        tokens.append(int(model.scores(asked)[0, -1].argmax()))
     return tokens[len(prompt) :]

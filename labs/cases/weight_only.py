@@ -43,7 +43,7 @@ def train(options: WeightOnlyOptions) -> dict[str, Any]:
     """What was found. Nothing is trained but the model itself."""
     room = LENGTH + options.new_tokens
     shape = BloomShape(layers=options.layers, hidden=options.hidden, heads=options.heads, sequence=room)
-    model = taught(shape, steps=options.taught, seed=options.seed)
+    model = taught(shape, steps=options.taught, seed=options.seed).to(this.device())
     with this.group(), torch.no_grad():
         found = [*whole_model(model, options, room), *outliers(model, options), *four_bits(model, options)]
     return {
@@ -57,7 +57,8 @@ def train(options: WeightOnlyOptions) -> dict[str, Any]:
 def whole_model(model: Bloom, options: WeightOnlyOptions, room: int) -> Iterator[Row]:
     """Every matrix of the blocks in 8 bits: bytes, scores, and the tokens that it writes."""
     asked = prompts(PROMPTS, length=LENGTH, seed=options.seed)
-    tokens, targets = global_batch(options.taught, size=CALIBRATION, sequence=room, seed=options.seed)
+    batch = global_batch(options.taught, size=CALIBRATION, sequence=room, seed=options.seed)
+    tokens, targets = (each.to(this.device()) for each in batch)
     before, loss = model.scores(tokens), model(tokens, targets)
     written = generate(Generator(deepcopy(model), slots=PROMPTS, room=room), asked, new=options.new_tokens)
     small = quantize(deepcopy(model))
@@ -109,7 +110,7 @@ def inputs(model: Bloom, options: WeightOnlyOptions, *, calibration: bool) -> Te
     """What comes to the network of the middle block, (N, D), before its norm."""
     step = options.taught + 1 + (not calibration)
     tokens, _ = global_batch(step, size=CALIBRATION, sequence=LENGTH + options.new_tokens, seed=options.seed)
-    x = model.embedding(tokens)
+    x = model.embedding(tokens.to(this.device()))
     for block in model.blocks[: options.layers // 2]:
         x = block(x)
     last: Any = model.blocks[options.layers // 2]
