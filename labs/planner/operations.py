@@ -39,6 +39,7 @@ class Line:
     weights   the gradient of its weights, whole before it is added to what is there
     scratch   what it needs while it works
     later     where W is an action of its own: what stays for it
+    renews    below it the gradient of the stream is another tensor
     """
 
     keeps: int = 0
@@ -49,7 +50,7 @@ class Line:
     weights: int = 0
     scratch: int = 0
     later: int = 0
-    renews: bool = False  # from here down, the gradient of the stream is another tensor
+    renews: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,16 +218,13 @@ def embedding(s: Sizes) -> Piece:
         places //= s.tensor
     rows = (INDEX + 1) * s.tokens if s.tensor > 1 else 0
     summed = s.stream if s.tensor > 1 else 0
+    gathered = s.gathering if s.sequence_parallel else 0
     return Piece(
         lines=[
-            Line(keeps=rows, takes=s.outer, gives=summed, weights=s.table, scratch=gathered(s)),
-            Line(keeps=INDEX * s.positions, takes=s.outer, gives=places, weights=places, waits=0),
+            Line(keeps=rows, takes=s.outer, gives=summed, weights=s.table, scratch=gathered),
+            Line(keeps=INDEX * s.positions, takes=s.outer, gives=places, weights=places),
         ]
     )
-
-
-def gathered(s: Sizes) -> int:
-    return s.gathering if s.sequence_parallel else 0
 
 
 def norm(s: Sizes, *, waits: int) -> Line:
@@ -274,7 +272,7 @@ def row(s: Sizes, *, features: int, keeps: bool, waits: int) -> list[Line]:
         return [eight(s, inputs=features, outputs=s.hidden, waits=waits, residual=True)]
     product = Line(
         keeps=into if keeps else 0,
-        takes=s.stream if s.sequence_parallel or s.dropout else 0,
+        takes=s.stream if s.sequence_parallel or s.dropout else 0,  # gathered, or what dropout let through
         gives=into,
         weights=weights,
         waits=waits,

@@ -19,6 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from labs.layout import fullest, trained
+from labs.options.layout import LayoutOptions
 from labs.planner import memory, peak
 from labs.planner.activations import MODES, Model
 from labs.planner.configuration import STACKS, Configuration
@@ -28,11 +30,13 @@ from labs.planner.links import data_bytes
 from labs.planner.models import Model as Shape
 from labs.planner.models import gpt
 from labs.planner.operations import Sizes, block, kept
+from labs.planner.simulation import simulate
 from labs.planner.tensor import Split
 from labs.planner.zero import Piece, predict
 from labs.runner import run
 from labs.strategies.layout import Layout
 from labs.strategies.schedules import SCHEDULES, layers_of, schedule
+from labs.training import read
 
 Case = tuple[str, dict[str, Any]]
 BOUND = 0.05
@@ -96,6 +100,7 @@ CASES: dict[int, list[Case]] = {
         staged("layout", dp=2, pp=2, tp=2, zero=1),
         staged("layout", dp=1, pp=2, tp=2, cp=2, sequence_parallel=True),
     ],
+    16: [staged("layout", dp=2, pp=2, tp=2, cp=2, zero=1)],
 }
 ALL = [(ranks, number) for ranks, cases in CASES.items() for number in range(len(cases))]
 
@@ -313,3 +318,34 @@ def test_the_planner_says_of_a_stage_of_zero_what_the_lab_says(stage: int) -> No
     assert (bars.parameters, bars.gradients) == (told.states.parameters, told.states.gradients)
     assert bars.optimizer_states == told.states.optimizer_states - 4 * 5
     assert data_bytes(plan) == told.traffic * 3 / 4
+
+
+# --- layouts that are too large to start here
+
+LARGE: list[dict[str, Any]] = [
+    {"dp": 8, "pp": 12, "tp": 4, "zero": 1, "layers": 12, "micro_batches": 12},
+    {"dp": 4, "pp": 3, "tp": 2, "layers": 7, "recompute": "selective", "micro_batches": 5},
+]
+
+
+@pytest.mark.parametrize("large", LARGE, ids=lambda large: ",".join(f"{key}={value}" for key, value in large.items()))
+def test_hundreds_of_ranks_hold_what_the_formula_says(large: dict[str, Any]) -> None:
+    """Against the labs' own strategies on tensors without values: the first rank of the first and of the last stage."""
+    options = LayoutOptions(**{"hidden": 32, "sequence": 16} | large)
+    plan = Configuration(
+        model=labs_model(options.layers),
+        stack=LAB,
+        dp=options.dp,
+        pp=options.pp,
+        tp=options.tp,
+        zero=options.zero,
+        recompute=options.recompute,
+        micro_batch=2,
+        micro_batches=options.micro_batches,
+        stages=tuple(layers_of(layers=options.layers, stages=options.pp)),
+    )
+    for found in simulate(plan, stages=(0, options.pp - 1)):
+        states = found.states.model_states
+        assert states == states_of_layout(trained(options), found.rank).total
+        formula = fullest(options, rank=found.rank) - read(options, ranks=options.ranks())
+        assert formula - states == pytest.approx(found.peak_total - states, rel=BOUND)
