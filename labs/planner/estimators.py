@@ -71,6 +71,40 @@ def megatron_bytes_a_parameter(*, data: int, distributed_optimizer: bool) -> flo
     return 6 + 12 / data if distributed_optimizer else 18.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Megatron:
+    """Bytes on the most loaded GPU."""
+
+    states: float
+    activations: float
+
+
+def megatron(plan: Configuration) -> Megatron:
+    """As its report has it: the first stage with the embedding, layers shared out evenly; matrices and norms without
+    biases or a table of positions; activations with attention recomputed. Full recomputation is not in it.
+    """
+    shape, t, p = plan.model, plan.tp, plan.pp
+    h, norm = shape.hidden, 1 if shape.rms else 2
+    wide = shape.head_size * shape.heads / h
+    attention = 2 * h * h * (1 + shape.key_value_heads / shape.heads) * wide
+    network = 2 * h * shape.features * (1.5 if shape.gated else 1)
+    table = plan.vocabulary * h
+    count = (shape.layers / p * (attention + network) + table) / t + (shape.layers * 2 + 1) * h * norm / p
+    count += table / t if not shape.tied and p == 1 else 0
+    each = megatron_bytes_a_parameter(data=plan.shards, distributed_optimizer=plan.zero >= 1)
+
+    tokens = plan.length * plan.micro_batch
+    early = 8 * tokens * p + tokens * h * p
+    kept = 1 + (p - 1) / (p * plan.interleave) if plan.interleave > 1 else min(1.0, plan.micro_batches / p)
+    if plan.sequence_parallel and plan.recompute == "selective":
+        held = (tokens * h * (18 + 4 * shape.features / h) * shape.layers + early) * kept
+        held += 4 * tokens * h * (1 + plan.vocabulary / h) if p == 1 else 0
+        return Megatron(states=count * each, activations=held / t)
+    held = (tokens * h * (10 + 24 / t) * shape.layers + early) * kept
+    held += 2 * (tokens * plan.vocabulary / t + tokens * h) if p == 1 else 0
+    return Megatron(states=count * each, activations=held * 1.05)
+
+
 # --- Accelerate's estimate-memory
 
 
@@ -157,10 +191,7 @@ def compare(plan: Configuration, *, gpus_per_node: int) -> tuple[Compared, ...]:
     """
     held = memory(plan).bars
     shape, gpus = plan.model, plan.gpus
-    count = shape.parameters // (plan.tp * plan.pp)
     states = held.parameters + held.gradients + held.optimizer_states
-    stages = ["uneven-stages"] if plan.pp > 1 else []
-    stages += ["replicated"] if plan.tp > 1 else []
     always = ["fp32-gradients"] if plan.stack.gradient < 4 else []
     always.append("gib")
     found = []
@@ -183,9 +214,18 @@ def compare(plan: Configuration, *, gpus_per_node: int) -> tuple[Compared, ...]:
             precision = "fp32" if plan.stack.parameter == 4 else "bf16"
             told_bytes = accelerate(weights=shape.parameters * plan.stack.parameter, precision=precision)
             add("accelerate", told_bytes, states, "states", *(() if precision == "fp32" else ("largest-only",)), "gib")
-    each = megatron_bytes_a_parameter(data=plan.dp, distributed_optimizer=plan.zero == 1)
-    if plan.zero <= 1:
-        add("megatron", count * each, states, "states", *stages, *always)
+    if plan.zero <= 1 and shape.experts is None and shape.latent is None:
+        told_whole = megatron(plan)
+        left_out = ["no-biases"] if shape.biases or shape.positions else []
+        left_out += ["features"] if shape.features != 4 * shape.hidden else []
+        left_out += ["even-layers"] if plan.pp > 1 and len(set(plan.layers)) > 1 else []
+        left_out += {
+            "none": ["no-attention-weights"],
+            "selective": [] if plan.sequence_parallel else ["five-percent"],
+            "full": ["full-not-there"],
+        }[plan.recompute]
+        ours = states + held.activations + held.logits
+        add("megatron", told_whole.states + told_whole.activations, ours, "states-and-activations", *left_out, *always)
     told_all = eleuther(
         parameters=shape.parameters,
         layers=shape.layers,

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
+from labs.planner import estimators
 from labs.planner.compared import printed
+from labs.planner.configuration import STACKS, Configuration
+from labs.planner.memory import memory
+from labs.planner.models import model
 from translations import translator
 
 
@@ -23,6 +29,23 @@ def test_where_nothing_differs_no_reason_is_given() -> None:
     offloaded = next(each for each in printed() if "cpu, cpu" in each.case)
     assert offloaded.reasons == ()
     assert offloaded.bytes == offloaded.ours + offloaded.unexplained
+
+
+def test_megatrons_report_is_ours_but_for_biases() -> None:
+    """Selective recomputation and sequence parallelism, as in its report, which also counts indices of tokens."""
+    plan = Configuration(
+        model=model("gpt-175b"), dp=16, tp=8, pp=8, micro_batches=96, sequence_parallel=True, recompute="selective",
+        stack=STACKS["megatron"],
+    )  # fmt: skip
+    theirs, held, shape = estimators.megatron(plan), memory(plan).bars, plan.model
+    indices = 8 * shape.sequence * plan.pp / plan.tp
+    assert theirs.activations - indices == held.activations
+    ours = held.parameters + held.gradients + held.optimizer_states
+    biases = shape.layers / plan.pp * (3 * shape.hidden + shape.features) / plan.tp  # of columns, which are divided
+    biases += shape.layers / plan.pp * 2 * shape.hidden
+    positions = shape.sequence * shape.hidden
+    final = 2 * shape.hidden / plan.pp
+    assert theirs.states + 18 * (biases + positions - final) == pytest.approx(ours, rel=1e-6)
 
 
 def test_every_reason_has_its_sentence() -> None:
