@@ -283,6 +283,7 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
         interleave: Interleave = 1,
         stages: Stages = None,
         stack: StackName = None,
+        implementation: Annotated[str, Option("--implementation", help="cli-plan-implementation")] = "labs",
         file: File = None,
         as_json: Json = False,
         _lang: Lang = None,
@@ -295,15 +296,18 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
                 sequence=sequence, recompute=recompute, sequence_parallel=sequence_parallel, interleave=interleave,
                 stages=stages, stack=stack,
             )  # fmt: skip
-            found = plan_shown.simulating(plan, text=context.obj.text)
+            found = plan_shown.simulating(plan, implementation=implementation, text=context.obj.text)
         if as_json:
             print_json(
                 {
+                    "implementation": implementation,
                     "ranks": plan.gpus,
                     "stages": [
                         {
                             "stage": each.stage,
                             "rank": each.rank,
+                            "layers": each.layers,
+                            "in_flight": each.in_flight,
                             "bytes": {"states": each.states.as_dict(), "peak": each.peak.as_dict()},
                             "peak_total": each.peak_total,
                             "axes": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from labs.planner.links import Axis
     from labs.planner.memory import Memory
     from labs.planner.search import Ranked
-    from labs.planner.simulation import Simulated
+    from labs.planner.simulation import Implementation, Simulated
     from labs.planner.throughput import Throughput
 
 _BARS = 14
@@ -281,17 +281,15 @@ def _layout(ranked: Ranked) -> str:
     return f"{plan.dp} × {plan.tp} × {plan.pp}"
 
 
-def simulating(plan: Configuration, *, text: Translator) -> tuple[Simulated, ...]:
-    """The first rank of every stage, with progress on the error stream; stages alike in all but their place are taken
-    one by one, since each has other micro-batches in flight.
-    """
+def simulating(plan: Configuration, *, implementation: str, text: Translator) -> tuple[Simulated, ...]:
+    """The first rank of every stage, with progress on the error stream."""
     from rich.progress import track
 
     from labs.planner.simulation import simulate
 
     console = Console(stderr=True)
     title = text("shardwise.plan-simulating", ranks=plan.gpus)
-    stages = simulate(plan)
+    stages = simulate(plan, implementation=cast("Implementation", implementation))
     return tuple(track(stages, description=title, total=plan.pp, console=console, disable=not console.is_terminal))
 
 
@@ -299,7 +297,7 @@ def simulated(found: Sequence[Simulated], *, ranks: int, text: Translator) -> No
     """Each stage's first rank: model states, the peak, and what it sends by axis."""
     console = Console()
     table = Table(title=text("shardwise.plan-simulated-title", ranks=ranks), title_justify="left")
-    for heading in ("stage", "rank", "states", "activations", "peak", "sent"):
+    for heading in ("stage", "rank", "in-flight", "states", "activations", "peak", "sent"):
         table.add_column(text(f"shardwise.plan-{heading}"))
     for each in found:
         sent = [
@@ -309,7 +307,7 @@ def simulated(found: Sequence[Simulated], *, ranks: int, text: Translator) -> No
         ]
         sizes = (each.states.model_states, each.peak.activations, each.peak_total)
         amounts = [formats.bytes_(size, text.language) for size in sizes]
-        table.add_row(str(each.stage), str(each.rank), *amounts, "\n".join(sent))
+        table.add_row(str(each.stage), str(each.rank), str(each.in_flight), *amounts, "\n".join(sent))
     show(table, console, text.language)
 
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import torch.distributed as dist
 
+from labs import runner
 from labs.catalogue import run_lab
 from labs.model import GPT, Shape
+from labs.planner import simulation
 from labs.planner.configuration import STACKS, Configuration
+from labs.planner.fsdp import predict as predict_torch
+from labs.planner.memory import stage_parameters
 from labs.planner.models import gpt, model
-from labs.planner.simulation import Simulated, simulate
+from labs.planner.simulation import Implementation, Simulated, simulate
 from labs.planner.zero import pieces_of, predict
+from tests.labs.planner.sharded import plan_of
 from translations import CourseError
 
 SMALL = gpt(layers=2, hidden=32, heads=4, vocabulary=256, sequence=16)
@@ -71,12 +78,120 @@ def test_activations_grow_with_the_micro_batches_in_flight() -> None:
     assert peaks[0] / peaks[1] == pytest.approx(3 / 2, rel=0.15)
 
 
+@pytest.mark.parametrize(
+    ("implementation", "how"),
+    [
+        ("labs", {"micro_batches": 7, "recompute": "full", "sequence_parallel": True}),
+        ("torch", {"micro_batches": 7, "recompute": "full", "sequence_parallel": True, "stack": STACKS["megatron"]}),
+        ("torch", {"micro_batches": 5, "stack": STACKS["zero"]}),
+    ],
+)
+def test_what_lies_on_a_line_is_what_running_it_gives(implementation: Implementation, how: dict[str, Any]) -> None:
+    """Stages with five, four and one in flight, every micro-batch run."""
+    shape = replace(SMALL, layers=5, vocabulary=255)
+    plan = replace(ONE, model=shape, dp=4, tp=2, pp=5, zero=1, micro_batch=2, **how)
+    plan = simulation.checked(plan, implementation)
+    for found in simulate(plan, implementation=implementation, stages=(0, 1, 4)):
+        kind = simulation.Kind(layers=1, first=found.stage == 0, last=found.stage == 4)
+        whole = ((5 - found.stage, plan.micro_batches),)
+        (run,) = simulation._run(plan, implementation, kind, found.stage, whole)
+        assert found.in_flight == 5 - found.stage
+        assert (found.states, found.peak, found.peak_total) == (run.states, run.peak, run.peak_total)
+        assert found.axes == run.axes
+
+
+# --- torch's FSDP2 and tensor parallelism
+
+TORCH = replace(ONE, model=replace(SMALL, layers=4, vocabulary=255, query_biases=False), micro_batch=2, micro_batches=3)
+
+
+def counted(axes: Any) -> dict[str, dict[str, tuple[int, int]]]:
+    return {axis: {name: (each.count, each.bytes) for name, each in own.items()} for axis, own in axes.items()}
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"dp": 4, "tp": 2, "zero": 1, "stack": STACKS["megatron"]},
+        {"dp": 3, "tp": 2, "zero": 2, "sequence_parallel": True},
+        {"dp": 100, "tp": 4, "zero": 3, "recompute": "full", "stack": STACKS["zero"], "micro_batches": 2},
+        {"dp": 5, "tp": 2, "pp": 2, "zero": 1, "sequence_parallel": True, "recompute": "full", "stages": (1, 3)},
+        {"tp": 2, "pp": 2, "model": replace(TORCH.model, tied=False)},
+        {"dp": 4, "pp": 2, "zero": 1, "micro_batches": 8, "recompute": "selective"},
+    ],
+)
+def test_torchs_ranks_hold_and_send_what_the_formula_says(how: dict[str, Any]) -> None:
+    """Uneven layers, a tied table on one stage and on two, a vocabulary and rows that must be filled up."""
+    plan = replace(TORCH, **how)
+    for found in simulate(plan, implementation="torch"):
+        expected = predict_torch(plan, stage=found.stage)
+        told = expected.states
+        assert states(found) == [told.parameters, told.gradients, told.optimizer_states]
+        assert counted(found.axes) == counted(expected.axes)
+
+
+def test_torchs_states_are_sixteen_bytes_of_a_stage_over_tensor_and_data_ranks() -> None:
+    """The planner's own count of a stage's parameters, without a row to fill up; Adam's step counters apart."""
+    shape = gpt(layers=6, hidden=64, heads=8, vocabulary=256, sequence=64)
+    plan = replace(TORCH, model=replace(shape, query_biases=False), dp=8, tp=4, pp=3, zero=1)
+    for found in simulate(plan, implementation="torch"):
+        held = sum(stage_parameters(plan, stage=found.stage)) // plan.dp
+        counters = found.states.optimizer_states % 16
+        assert counters < 16 * 12
+        parts = [4 * held, 4 * held, 8 * held]
+        assert states(found)[:2] == parts[:2]
+        assert found.states.optimizer_states - parts[2] == 4 * tensors(found, pp=plan.pp)
+        assert sum(states(found)) - 4 * tensors(found, pp=plan.pp) == 16 * held
+
+
+def tensors(found: Simulated, *, pp: int) -> int:
+    return 11 * found.layers + 2 * (found.stage == 0) + 3 * (found.stage == pp - 1)
+
+
+CASES: list[dict[str, Any]] = [
+    {"dp": 2, "tp": 2, "zero": 2, "micro_batches": 2, "sequence_parallel": True},
+    {"dp": 4, "zero": 3, "micro_batches": 2, "stack": "megatron", "tied": False},
+    {"dp": 2, "pp": 2, "zero": 1, "micro_batches": 3},
+    {"tp": 2, "pp": 2, "micro_batches": 5, "recompute": "full"},
+]
+
+
+def test_torchs_real_ranks_hold_and_send_the_same() -> None:
+    """Four ranks of gloo: states, peaks and collectives as simulated, and the losses of one process."""
+    run = runner.run(Path(__file__).parent / "sharded.py", ranks=4, arguments=[json.dumps(CASES)], timeout=240)
+    for number, case in enumerate(CASES):
+        plan = plan_of(dict(case))
+        values = [rank.value[number] for rank in run.ranks]
+        parts = {value["data"]: value["losses"] for value in values if value["losses"][0] is not None}
+        for losses, true in zip(zip(*parts.values(), strict=True), values[0]["true"], strict=True):
+            bound = 2e-6 if plan.stack.parameter == 4 else 1e-3
+            assert sum(losses) / plan.dp == pytest.approx(true, abs=bound)
+        for found in simulate(plan, implementation="torch"):
+            real = values[found.rank]
+            assert found.states.as_dict() == real["states"]
+            assert {axis: {n: c.as_dict() for n, c in own.items()} for axis, own in found.axes.items()} == real["axes"]
+            # Two numbers a prediction, added up over tensor ranks, live on until somebody has waited for them.
+            longer = 2 * 4 * plan.micro_batch * plan.length if plan.tp > 1 and found.stage == plan.pp - 1 else 0
+            peak = found.peak.as_dict()
+            assert peak | {"activations": peak["activations"] + longer} == real["peak"]
+
+
+# --- what is refused
+
+
 def test_what_the_labs_cannot_train_is_refused() -> None:
-    for plan, id in (
-        (Configuration(model=model("llama3-405b")), "simulate-plain"),
-        (replace(ONE, dp=2, tp=2, zero=3), "simulate-zero"),
-        (replace(ONE, tp=3), "plan-heads"),
-    ):
+    cases: list[tuple[Configuration, Implementation, str]] = [
+        (Configuration(model=model("llama3-405b")), "labs", "simulate-plain"),
+        (replace(ONE, dp=2, tp=2, zero=3), "labs", "simulate-zero"),
+        (replace(ONE, tp=3), "labs", "plan-heads"),
+        (replace(ONE, tp=4, sequence=18, sequence_parallel=True), "torch", "simulate-sequence"),
+        (replace(TORCH, pp=2, stages=(1, 3)), "labs", "simulate-stages"),
+        (replace(TORCH, pp=2, interleave=2, micro_batches=3), "labs", "simulate-groups"),
+        (replace(ONE, cp=2), "torch", "simulate-torch-axes"),
+        (replace(ONE, dp=2), "torch", "simulate-torch-zero"),
+        (ONE, cast("Implementation", "jax"), "unknown-choice"),
+    ]
+    for plan, implementation, id in cases:
         with pytest.raises(CourseError) as refused:
-            next(simulate(plan))
+            next(simulate(plan, implementation=implementation))
         assert refused.value.id == f"labs.{id}"
