@@ -126,11 +126,11 @@ class WarmUp:
 
 
 def warmed_up(options: GrpoOptions, group: dist.ProcessGroup) -> GPT:
-    """A model that has learned from examples. With a `folder`, it goes on where it was interrupted."""
+    """A model that has learned from examples. With `keep`, it goes on where it was interrupted."""
     run = WarmUp(options, group)
     first, kept = 0, None
-    if options.folder is not None:
-        kept = Checkpoints(Path(options.folder, "warm-up"))
+    if options.keep is not None:
+        kept = Checkpoints(Path(options.keep, "warm-up"))
         if kept.latest() is not None:
             first = int(kept.load(run.parts)["step"])
     for number in range(first, options.warm_up):
@@ -166,9 +166,9 @@ class Run:
         self.start: dict[str, Any] = {}
         self.seconds = dict.fromkeys(PARTS, 0.0)
         self.kept: Checkpoints | None = None
-        if options.folder is not None:
+        if options.keep is not None:
             with told():
-                self.kept = Checkpoints(Path(options.folder, "grpo"))
+                self.kept = Checkpoints(Path(options.keep, "grpo"))
 
     def parts(self) -> list[Part]:
         return parts_of(self.strategy.units, self.places)

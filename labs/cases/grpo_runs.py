@@ -39,7 +39,7 @@ def run(seed: int, folder: Path) -> dict[str, Any]:
     from labs.catalogue import run_lab
 
     begun = time.time()
-    options = {**OPTIONS, "seed": seed, "folder": str(folder / f"seed-{seed}")}
+    options = {**OPTIONS, "seed": seed, "keep": str(folder / f"seed-{seed}")}
     data = run_lab("grpo", ranks=RANKS, timeout=7200, **options).data
     rounded = [{name: round(value, 5) for name, value in point.items()} for point in data["curve"]]
     return {

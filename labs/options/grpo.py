@@ -15,7 +15,8 @@ LENGTH = PROMPT + COMPLETION
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrpoOptions(TrainingOptions):
     """Supervised warm-up, then GRPO on the Countdown game. Here an example is a question, of which `group_size` outputs
-    are sampled; each step's samples make `updates` optimizer steps. With a `folder` it saves there, and goes on from there.
+    are sampled; each step's samples make `updates` optimizer steps. It saves in the folder `keep`, if there is one, and
+    goes on from there.
     """
 
     stage: int = option(3, choices=(0, 1, 2, 3))
@@ -30,7 +31,7 @@ class GrpoOptions(TrainingOptions):
     hidden: int = option(64)
     sequence: int = option(LENGTH)
     save_every: int = option(20)
-    folder: str | None = option(None)
+    keep: str | None = option(None)
 
     def checked(self, *, ranks: int) -> Self:
         super(GrpoOptions, self).checked(ranks=ranks)

@@ -72,13 +72,13 @@ def test_what_is_written_does_not_depend_on_the_ranks() -> None:
 
 def test_a_run_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     options = {**SMALL, "steps": 5, "save_every": 2}
-    whole = run_lab("grpo", ranks=2, **options, folder=str(tmp_path / "whole")).data
-    words = GrpoOptions(**options, folder=str(tmp_path / "killed")).arguments()
+    whole = run_lab("grpo", ranks=2, **options, keep=str(tmp_path / "whole")).data
+    words = GrpoOptions(**options, keep=str(tmp_path / "killed")).arguments()
     with pytest.raises(RankFailed) as caught:
         run(SCRIPT, ranks=2, arguments=["killed", "3", *words], timeout=90)
     assert caught.value.kind == "died"
     assert (tmp_path / "killed" / "grpo" / "latest").read_text().strip()
-    resumed = run_lab("grpo", ranks=2, **options, folder=str(tmp_path / "killed")).data
+    resumed = run_lab("grpo", ranks=2, **options, keep=str(tmp_path / "killed")).data
     assert resumed["curve"] == whole["curve"]
     assert resumed["start"] == whole["start"]
     assert resumed["end"] == whole["end"]
@@ -86,7 +86,7 @@ def test_a_run_that_is_killed_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
-    options = {**SMALL, "steps": 2, "save_every": 1, "folder": str(tmp_path)}
+    options = {**SMALL, "steps": 2, "save_every": 1, "keep": str(tmp_path)}
     curves = [run_lab("grpo", ranks=2, **options).data["curve"] for _ in range(2)]
     assert curves[0] == curves[1]
 
