@@ -132,7 +132,7 @@ def _show(cluster: Cluster, told: Account, drawn: Drawn, *, interval: float, day
     console, language = Console(), text.language
 
     def share(value: float) -> str:
-        return formats.percent(value, language)
+        return formats.percent(round(value, 5), language)
 
     def time(seconds: float) -> str:
         return formats.duration(seconds, language)
@@ -150,7 +150,7 @@ def _show(cluster: Cluster, told: Account, drawn: Drawn, *, interval: float, day
         found = share(max(0.0, random[name]))
         if name == "progress":
             found += f" ± {share(drawn.error)}"
-        hours = formats.number(value * days * DAY / HOUR, language)
+        hours = formats.number(round(value * days * DAY / HOUR, 2), language)
         words = text(f"shardwise.goodput-part-{name}")
         table.add_row(words, share(value), found, hours, style="bold" if name == "progress" else "")
     show(table, console, text.language)
