@@ -95,7 +95,7 @@ def in_the_open(found: Sequence[Axis], *, computing: float) -> dict[str, float]:
         hideable = sum(axis.seconds * axis.overlap for axis in on_it if axis.overlap)
         late = 1 - computing / hideable if hideable > computing else 0.0
         for axis in on_it:
-            open_[axis.name] = axis.exposed + (axis.seconds * axis.overlap * late if late else 0.0)
+            open_[axis.name] = axis.exposed + (axis.seconds * axis.overlap * late if late and axis.overlap else 0.0)
     return open_
 
 

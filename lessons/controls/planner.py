@@ -73,7 +73,7 @@ def fields() -> Mapping[str, Field]:
         "recompute": Field(value="full", kind="list", among=RECOMPUTE),
         "sequence_parallel": Field(value="no", kind="list", among=("no", "yes")),
         "interleave": Field(value="1", among=(1, 2, 3, 4, 5, 6, 8)),
-        "stack": Field(value="megatron", kind="list", among=tuple(STACKS)),
+        "stack": Field(value="own", kind="list", among=("own", *STACKS)),
         "tokens": Field(value="366e9", kind="number", optional=True),
         "price": Field(value="", kind="number", optional=True),
         "schedule": Field(value="1f1b", kind="list", among=SCHEDULES),
@@ -127,7 +127,8 @@ def _sequence(chosen: Choice) -> int | None:
 
 
 def _stack(chosen: Choice) -> Stack:
-    return STACKS[_listed(chosen, "stack")]
+    named = _listed(chosen, "stack")
+    return STACKS[model(chosen["model"]).stack if named == "own" else named]
 
 
 def _listed(chosen: Choice, name: str) -> str:
@@ -311,6 +312,8 @@ def _label(field: str, value: str, text: Any) -> str:
             return accelerator(value).title
         case "sequence_parallel" | "recompute" | "schedule":
             return str(text(f"lessons.control-{field.replace('_', '-')}-{value}"))
+        case "stack" if value == "own":
+            return str(text("lessons.control-stack-own"))
         case "zero":
             return f"ZeRO-{value}" if value != "0" else str(text("lessons.control-zero-0"))
     return value

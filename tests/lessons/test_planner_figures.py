@@ -9,6 +9,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from labs.planner import links, throughput
 from labs.planner.configuration import STACKS, Configuration
@@ -175,6 +177,11 @@ def test_the_first_values_are_those_that_are_given() -> None:
         ("traffic", {"zero": "7"}, "labs.unknown-choice"),
         ("throughput", {"tokens": "-1"}, "lessons.control-number"),
         ("throughput", {"price": "much"}, "lessons.control-number"),
+        (
+            "throughput",
+            {"gpu": "tpu-v4", "dp": "64", "tp": "16", "pp": "32", "model": "gpt-18b"},
+            "labs.plan-no-network",
+        ),
         ("plan", {"gpus": "100000"}, "lessons.control-most"),
         ("plan", {"gpus": "8", "model": "gpt-1t", "batch": "8"}, "labs.plan-none-fits"),
         ("timetable", {"micro_batches": "2"}, "lessons.control-fill"),
@@ -196,6 +203,40 @@ def test_what_cannot_run_is_told_and_nothing_is_lost(topic: str, changes: dict[s
     assert control.html == before
     control.choose(first, turn=4)
     assert control.shown == {"turn": 4, "html": before, "refused": ""}
+
+
+@st.composite
+def choices(draw: st.DrawFn, topic: str) -> dict[str, str]:
+    """What may stand in the fields: values of the lists and sliders, other numbers, and anything else."""
+    chosen = {}
+    for name in TOPICS[topic].fields:
+        among = [str(each) for each in fields()[name].among]
+        whole = st.integers(0, 10**10 if topic != "plan" else 300).map(str)
+        usual = st.sampled_from(among) if among else whole
+        chosen[name] = draw(
+            usual if fields()[name].kind == "list" else st.one_of(usual, usual, whole, st.text(max_size=5))
+        )
+    return chosen
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+@given(st.data())
+@settings(max_examples=30, deadline=None)
+def test_whatever_stands_in_the_fields_is_drawn_or_refused(topic: str, data: st.DataObject) -> None:
+    chosen = data.draw(choices(topic))
+    if topic == "plan":
+        chosen |= {"gpus": str(min(int(chosen["gpus"]), 16))} if chosen["gpus"].isdecimal() else {}
+    control = PlannerControl(topic, language=language("ar"))
+    control.choose(chosen)
+    if control.shown["refused"]:
+        return
+    for figure in control.figures:
+        root = ElementTree.fromstring(figure.document)
+        width, height = (float(part) for part in str(root.get("viewBox")).split()[2:])
+        for text in root.iter("{http://www.w3.org/2000/svg}text"):
+            assert 0 <= float(text.get("x", "-1")) <= width, text.text
+            assert 0 <= float(text.get("y", "-1")) <= height, text.text
+        assert not re.search(r"\b(nan|inf)\b", figure.markup)
 
 
 @pytest.mark.parametrize(("wrong", "id"), [({}, "control-unknown"), ({"speed": 3}, "control-no-field")])
