@@ -80,6 +80,8 @@ LABS = {
         Lab(name="layout", unit="11-3d", view="traffic"),
         Lab(name="compile", unit="15-planning"),
         Lab(name="deepspeed-zero", unit="16-stacks", room="stacks", needs=("deepspeed",)),
+        Lab(name="megatron-gpt", unit="16-stacks", room="stacks", needs=("megatron.core",), view="traffic"),
+        Lab(name="largest-batch", unit="16-stacks", room="stacks", reference=False),
         Lab(name="bloom-training", unit="17-cases", view="traffic", room="cases"),
         Lab(name="bloom-conversion", unit="17-cases", view="traffic", room="cases"),
         Lab(name="bloom-inference", unit="17-cases", room="cases", reference=False),

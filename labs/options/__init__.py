@@ -14,7 +14,9 @@ from labs.options.elastic import ElasticOptions
 from labs.options.expert import ExpertOptions
 from labs.options.grpo import GrpoOptions
 from labs.options.incident import IncidentOptions
+from labs.options.largest_batch import LargestBatchOptions
 from labs.options.layout import LayoutOptions
+from labs.options.megatron import MegatronOptions
 from labs.options.offload import OffloadOptions
 from labs.options.overlap import OverlapOptions
 from labs.options.pipeline import PipelineOptions
@@ -37,9 +39,11 @@ OPTIONS: dict[str, type[Options]] = {
     "elastic": ElasticOptions,
     "grpo": GrpoOptions,
     "incident": IncidentOptions,
+    "megatron-gpt": MegatronOptions,
     "offload": OffloadOptions,
     "overlap": OverlapOptions,
     "pipeline": PipelineOptions,
+    "largest-batch": LargestBatchOptions,
     "layout": LayoutOptions,
     "bloom-training": BloomTrainingOptions,
     "bloom-inference": BloomInferenceOptions,

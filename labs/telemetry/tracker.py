@@ -173,7 +173,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __enter__(self) -> Self:
         if self._model is not None:
-            self._follow(self._model, self._optimizer)
+            self.watch(self._model, self._optimizer)
         original = torch.UntypedStorage.resize_
         tracker = weakref.ref(self)
 
@@ -428,7 +428,9 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     # --- torch's own strategies
 
-    def _follow(self, model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
+    def watch(self, model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
+        """As if they had been given when the tracker was made: for one that had to be entered before them."""
+        self._hooked = True
         parameters = list(model.parameters())
         self.adopt(parameters, "parameters")
         self.adopt(model.buffers(), "temporary")
