@@ -173,6 +173,10 @@ def report(data: Mapping[str, Any], text: Translator, *, measured: float | None 
             console.print(note, highlight=False)
     if compared := rows_beside(data, words):
         console.print(_beside(compared, words))
+    if data.get("lab") == "megatron-gpt":
+        console.print(_layers(data, text))
+        for note in _megatron_notes(data, text, words):
+            console.print(note, highlight=False)
     if "compile" in data:
         console.print(_compiled(data["compile"], text))
         console.print(text("shardwise.lab-compile-tracker"), highlight=False)
@@ -246,6 +250,42 @@ def _beside(rows: Sequence[Sequence[str]], words: Words) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+# --- Megatron Core
+
+
+def _layers(data: Mapping[str, Any], text: Translator) -> Table:
+    """Megatron's layers and ours against torch's."""
+    table = Table(title=text("shardwise.lab-megatron-layers"), title_justify="left")
+    for heading in (text("shardwise.lab-megatron-layer"), "Megatron Core", text("shardwise.lab-megatron-ours")):
+        table.add_column(heading)
+    for name in data["ranks"][0]["layers"]:
+        worst = {who: max(each["layers"][name][who] for each in data["ranks"]) for who in ("megatron", "ours")}
+        table.add_row(name, f"{worst['megatron']:.1e}", f"{worst['ours']:.1e}")
+    return table
+
+
+def _megatron_notes(data: Mapping[str, Any], text: Translator, words: Words) -> Iterator[str]:
+    """How far the losses are apart, what moved on each axis, and what was replaced on a CPU."""
+    alone = data["reference_losses"]
+    off, moved = {}, {}
+    for who, reports in (("theirs", data["ranks"]), ("ours", data["ours"])):
+        losses = next(each["losses"] for each in reports if each["losses"])
+        off[who] = f"{max(abs(a - b) for a, b in zip(losses, alone, strict=True)):.1e}"
+        # Megatron calls the collectives of an axis of one rank too, where nothing moves.
+        split = {"tensor": data["layout"]["tp"] > 1, "pipeline": data["layout"]["pp"] > 1}
+        axes = sorted_axes({axis: {} for each in reports for axis in each["axes"] if split[axis]})
+        moved[who] = ", ".join(
+            f"{axis_name(axis, words)} "
+            + words.bytes(sum(count["bytes"] for each in reports for count in each["axes"].get(axis, {}).values()))
+            for axis in axes
+        )
+    yield text("shardwise.lab-megatron-losses", **off)
+    yield text("shardwise.lab-megatron-traffic", **moved)
+    if patches := data["ranks"][0]["patches"]:
+        told = ", ".join(f"{name} ({count})" for name, count in patches.items())
+        yield text("shardwise.lab-megatron-patches", patches=told)
 
 
 # --- torch.compile

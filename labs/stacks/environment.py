@@ -23,7 +23,7 @@ def needs(*packages: str) -> Path:
 
     Give it to `labs.runner.run(..., python=)`; `Lab(needs=...)` does so by itself.
     """
-    if all(importlib.util.find_spec(each) for each in packages):
+    if all(_here(each) for each in packages):
         return Path(sys.executable)
     for each in packages:
         if not _installed(each):
@@ -38,6 +38,14 @@ def missing(*packages: str) -> str:
     except CourseError as error:
         return str(error)
     return ""
+
+
+def _here(package: str) -> bool:
+    """Whether this interpreter has it; the package is not imported, only one that it lies in."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def _installed(package: str) -> bool:

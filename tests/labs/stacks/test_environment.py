@@ -28,6 +28,13 @@ def test_one_sentence_says_what_is_missing_and_how_to_get_it() -> None:
     assert environment.missing("megatron.core").startswith("This lab runs Megatron Core itself")
 
 
+def test_a_package_within_one_that_is_not_there_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "FOLDER", tmp_path)
+    with pytest.raises(CourseError, match="Unheard-of"):
+        monkeypatch.setitem(environment.NAMES, "unheard_of.core", "Unheard-of")
+        environment.needs("unheard_of.core")
+
+
 def test_an_environment_counts_when_its_installation_has_ended(folder: Path) -> None:
     (folder / "lib" / "python3.11" / "site-packages" / "deepspeed").mkdir(parents=True)
     assert environment.missing("deepspeed")
