@@ -87,6 +87,7 @@ def _all(found: Sequence[Accelerator], text: Translator) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from shardwise.tables import show
     from translations import formats
 
     table = Table(
@@ -118,7 +119,7 @@ def _all(found: Sequence[Accelerator], text: Translator) -> None:
             each.name, memory, rates[0], peak, narrow, rates[1], formats.number(each.node, text.language), network
         )
     console = Console()
-    console.print(table)
+    show(table, console, text.language)
     console.print(text("shardwise.hardware-rest"), highlight=False)
 
 
@@ -126,6 +127,7 @@ def _one(found: Accelerator, aliases: Sequence[str], text: Translator) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from shardwise.tables import show
     from translations import formats
 
     table = Table(title=found.title, title_justify="left", show_header=False)
@@ -153,13 +155,14 @@ def _one(found: Accelerator, aliases: Sequence[str], text: Translator) -> None:
     row("watts", f"{formats.number(found.watts, text.language)} W" if found.watts else "–")
     row("balance", f"{formats.number(found.peak / found.bandwidth, text.language)} FLOP/B")
     row("source", found.source)
-    Console().print(table)
+    show(table, Console(), text.language)
 
 
 def _formats(found: Sequence[Format], text: Translator) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from shardwise.tables import show
     from translations import formats
 
     table = Table(title=text("shardwise.hardware-formats-title"), title_justify="left")
@@ -167,7 +170,7 @@ def _formats(found: Sequence[Format], text: Translator) -> None:
         table.add_column(text(f"shardwise.hardware-{heading}"))
     for each in found:
         table.add_row(each.name, formats.number(each.bytes_per_element, text.language), each.torch, each.source)
-    Console().print(table)
+    show(table, Console(), text.language)
 
 
 def _amd(found: Sequence[Difference], text: Translator) -> None:

@@ -29,6 +29,7 @@ from labs.telemetry.events import Event
 from labs.telemetry.lanes import timeline
 from labs.telemetry.rows import Row, Slot, Told, Traffic
 from labs.telemetry.slots import Timetable, bubble, parse, span
+from shardwise.tables import show
 from translations import Translator, formats
 
 _INK, _LEVELS = "#1f2328", "▁▂▃▄▅▆▇█"
@@ -178,7 +179,7 @@ def report(data: Mapping[str, Any], text: Translator, *, measured: float | None 
         for note in _megatron_notes(data, text, words):
             console.print(note, highlight=False)
     if "compile" in data:
-        console.print(_compiled(data["compile"], text))
+        show(_compiled(data["compile"], text), console, text.language)
         console.print(text("shardwise.lab-compile-tracker"), highlight=False)
     if any(each.get("axes") for each in data["ranks"]):
         console.print(_traffic(data, text, words))
