@@ -127,6 +127,17 @@ def planning() -> dict[str, float]:
     return spent
 
 
+def simulating() -> dict[str, dict[str, float]]:
+    """Seconds, those of the processor, and bytes of simulating BLOOM's 384 ranks and eight times as many."""
+    found = {}
+    for implementation in ("labs", "torch"):
+        for dp in (8, 64):
+            command = [sys.executable, "-m", "tools.bench_simulation", implementation, str(dp)]
+            done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300, cwd=ROOT)
+            found[f"{implementation}, {48 * dp:,} ranks"] = json.loads(done.stdout)
+    return found
+
+
 def redraw_of_controls() -> dict[str, float]:
     """Milliseconds from a new choice in the planner's controls to its figures, by topic."""
     from lessons.controls import PlannerControl
@@ -161,6 +172,7 @@ def main() -> None:
         "redraw": redraw,
         "controls": redraw_of_controls,
         "planner": planning,
+        "simulation": simulating,
     }
     for name in track(parts, description="bench", console=Console(stderr=True)):
         found[name] = parts[name]()
@@ -168,9 +180,10 @@ def main() -> None:
         print(json.dumps(found, indent=1))
         return
 
-    start, training, planner = found["start"], found["training"], found["planner"]
+    start, training, planner, simulation = (found[name] for name in ("start", "training", "planner", "simulation"))
     assert isinstance(start, dict)
     assert isinstance(planner, dict)
+    assert isinstance(simulation, dict)
     assert isinstance(training, dict)
     steps, cpu = training["steps"], training["cpu"]
     table = Table("what", "ours", "beside", "ratio")
@@ -197,6 +210,9 @@ def main() -> None:
         ("90 days of failures of 200,000", 2),
     ):
         row(f"{what}, beside what it may take", planner[what], limit)
+    for what, own in simulation.items():
+        row(f"simulating {what}, beside what 384 may take", own["seconds"], 10)
+        row(f"simulating {what}, memory beside what 384 may take", own["bytes"] / 1e9, 1, "GB")
     Console().print(table)
 
 
