@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Context, Option
 
-from shardwise import deepspeed_command, goodput_command, inference_command
+from shardwise import deepspeed_command, goodput_command, inference_command, megatron_command
 from shardwise.plan_options import Json, Lang, Printer
 from translations import CourseError
 
@@ -40,6 +40,7 @@ StackName = Annotated[str | None, Option("--stack", help="cli-plan-stack")]
 def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) -> None:
     """The planner's commands, in the course's command line."""
     deepspeed_command.add(app, print_json=print_json, right_use=right_use)
+    megatron_command.add(app, print_json=print_json, right_use=right_use)
     goodput_command.add(app, print_json=print_json, right_use=right_use)
     inference_command.add(app, print_json=print_json, right_use=right_use)
 
