@@ -130,7 +130,10 @@ def test_the_kept_runs_rise_on_every_seed() -> None:
     assert kept["options"] == OPTIONS
     assert [each["seed"] for each in kept["runs"]] == list(SEEDS)
     for each in kept["runs"]:
-        assert len(each["curve"]) == OPTIONS["steps"]
-        assert each["end"]["reward"] > each["start"]["reward"] + 0.15
-        assert each["end"]["right"] > 1.4 * each["start"]["right"]
+        rewards = [point["reward"] for point in each["curve"]]
+        assert len(rewards) == OPTIONS["steps"]
+        assert sum(rewards[-20:]) / 20 > sum(rewards[:20]) / 20 + 0.15
+        assert each["end"]["reward"] > each["start"]["reward"] + 0.08
+        assert each["end"]["right"] > 1.3 * each["start"]["right"]
+        assert each["seconds"] < 900
         assert each["versions"]["torch"]
