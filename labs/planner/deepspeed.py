@@ -105,3 +105,27 @@ def predict_deepspeed(
         bucket=element * bucket,
         collectives={name: size for name, size in moved.items() if size},
     )
+
+
+def traffic(*, parameters: int, stage: int, ranks: int, precision: str = "bf16", live: int = LIVE) -> int:
+    """Bytes of one step's collectives of a model in one tensor, by the unsharded buffer."""
+    return predict_deepspeed([parameters], stage=stage, ranks=ranks, precision=precision, live=live).traffic
+
+
+def states(*, parameters: int, stage: int, ranks: int, precision: str = "bf16") -> int:
+    """Bytes of model states on one rank between two steps, gradients included, with nothing to pad."""
+    element = ELEMENT[precision]
+    if stage == 0:
+        return predict_deepspeed([parameters], stage=0, ranks=ranks, precision=precision).states.total
+    shard = -(-parameters // ranks)
+    return element * (shard if stage == 3 else parameters) + (element + MASTER + MOMENTS) * shard
+
+
+def buckets(*, elements: int = BUCKET, precision: str = "bf16", buffers: int = 1) -> int:
+    """Bytes of the reduce buckets of stage 1 or 2: two `buffers` where communication overlaps with backward."""
+    return ELEMENT[precision] * elements * buffers
+
+
+def accumulation(*, train: int, micro: int, gpus: int, tensor: int = 1, pipeline: int = 1) -> float:
+    """Micro-batches of one optimizer step: train_batch_size is micro-batch x accumulation x data-parallel ranks."""
+    return train / (micro * (gpus // (tensor * pipeline)))

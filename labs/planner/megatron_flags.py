@@ -249,3 +249,19 @@ def published(name: str) -> tuple[Published, tuple[str, ...]]:
         known = ", ".join(sorted({each.model for each in layouts()}))
         raise CourseError("labs.unknown-choice", name="layout", value=name, known=known)
     return found, ("alibi", "embedding-norm") if found.plan.model.embedding_norm else ()
+
+
+def micro_batches(*, gpus: int, tp: int, pp: int, micro: int, batch: int) -> float:
+    """Micro-batches of one step of each pipeline."""
+    return batch / (micro * (gpus // (tp * pp)))
+
+
+def first_stage(*, layers: int, pp: int, embedding: bool = True, loss: bool = True) -> int:
+    """Layers of the first stage, where embedding and loss count as a layer each."""
+    return (layers + embedding + loss) // pp - embedding
+
+
+def rows_of_qkv(*, hidden: int, tp: int, heads: int, groups: int | None = None) -> int:
+    """Rows of `linear_qkv` on one tensor rank: queries of its heads, and keys and values of its groups."""
+    each = hidden // heads
+    return each * (heads + 2 * (groups or heads)) // tp
