@@ -17,7 +17,7 @@ from labs.runner import rank
 LABS = Path(__file__).parent.parent.parent / "labs"
 DEVICES = {"cuda", "rocm", "hip", "mps", "xpu", "hpu", "npu", "xla", "nccl", "rccl", "xccl"}
 ABOUT_DEVICES = {"planner", "clusters", "stacks", "exercises/device"}
-"""What speaks of hardware: a vendor's context, a scheduler's name of a GPU, what a real stack must be told, the exercise
+"""What speaks of hardware: a vendor's context, a scheduler's name of a GPU, what a real stack is told, and the exercise
 on this very rule.
 """
 READS_OF_THEM = {"runner/failure.py"}
