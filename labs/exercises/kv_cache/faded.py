@@ -27,7 +27,6 @@ class CachedAttention:
         self.keys[:, :, self.seen] = k_BhK
         self.values[:, :, self.seen] = v_BhK
         # Gap 1. Which rule does the missing line keep? After it, this token is seen, and the next has its own place.
-        # What is written, and no more: a place that is still empty has a score too, and would take its share.
         keys_BhTK, values_BhTK = self.keys[:, :, : self.seen], self.values[:, :, : self.seen]
         y_Bh1K = F.scaled_dot_product_attention(q_BhK.unsqueeze(2), keys_BhTK, values_BhTK)
         y_BD = F.linear(y_Bh1K.flatten(1), self.out_weight)
