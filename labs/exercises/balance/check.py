@@ -99,7 +99,8 @@ def needed(costs: Sequence[int], limit: int) -> int:
 
 def filled(costs: Sequence[int], stages: int) -> list[int]:
     """Each stage filled until it has the mean, and all that is left for the last one."""
-    mean, sizes, own, size = sum(costs) / stages, [], 0, 0
+    sizes: list[int] = []
+    mean, own, size = sum(costs) / stages, 0, 0
     for index, cost in enumerate(costs):
         own, size = own + cost, size + 1
         rest, open_stages = len(costs) - index - 1, stages - len(sizes) - 1
