@@ -16,7 +16,7 @@ heads, with heads of 16 in the place of 128.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -128,8 +128,12 @@ def block(shape: Shape) -> Block:
     return made
 
 
-def taught(shape: BloomShape, *, steps: int, seed: int = 0, lr: float = 3e-3) -> Bloom:
-    """A BLOOM that has read some of the course's own text, so that its answers depend on what it is asked."""
+def taught(
+    shape: BloomShape, *, steps: int, seed: int = 0, lr: float = 3e-3, then: Callable[[], None] = lambda: None
+) -> Bloom:
+    """A BLOOM that has read some of the course's own text, so that its answers depend on what it is asked. After each
+    step `then` is called.
+    """
     model = Bloom(shape, seed=seed)
     adam = torch.optim.Adam(model.parameters(), lr=lr, eps=1e-6)
     for step in range(steps):
@@ -137,6 +141,7 @@ def taught(shape: BloomShape, *, steps: int, seed: int = 0, lr: float = 3e-3) ->
         adam.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         adam.step()
+        then()
     return model
 
 

@@ -56,10 +56,18 @@ class Ranks:
         self.rank, self.ranks = dist.get_rank(group), dist.get_world_size(group)
         self.whole, self.own = folder / "whole", folder / f"rank-{self.rank}-of-{self.ranks}"
         self.prompts = prompts(options.prompts, length=options.prompt_length, seed=options.seed)
+
+        def together() -> None:
+            """No rank waits for longer than one step of rank 0."""
+            dist.barrier(group=group)
+
         if self.rank == 0:
-            model = taught(shape_of(options), steps=options.taught, seed=options.seed)
+            model = taught(shape_of(options), steps=options.taught, seed=options.seed, then=together)
             weights.save(model.to(training.DTYPES[options.precision]), self.whole)
-        dist.barrier(group=group)
+        else:
+            for _ in range(options.taught):
+                together()
+        together()
 
     def room(self) -> dict[str, int]:
         return {"slots": len(self.prompts), "room": self.options.room}
