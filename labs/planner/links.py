@@ -13,7 +13,7 @@ from typing import Literal
 
 from labs.planner.configuration import Configuration
 from labs.planner.hardware import Accelerator
-from labs.planner.memory import stage_parameters
+from labs.planner.memory import parameters_by_stage
 
 Link = Literal["node", "network"]
 AXES = ("tensor", "context", "data", "pipeline")
@@ -74,7 +74,7 @@ def data_bytes(plan: Configuration) -> float:
     parameters; stage 2 reduces after each micro-batch, stage 3 also gathers twice in each.
     """
     d = plan.shards
-    count = max(sum(stage_parameters(plan, stage=stage)) for stage in range(plan.pp))
+    count = max(map(sum, parameters_by_stage(plan)))
     parameter, gradient, k = plan.stack.parameter, plan.stack.gradient, plan.micro_batches
     moved = {
         0: 2 * gradient,

@@ -9,10 +9,12 @@ numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 from labs.planner import activations
 from labs.planner.configuration import Configuration, Stack
 from labs.planner.hardware import Accelerator
+from labs.planner.models import Model
 from translations import CourseError
 
 CONTEXT = 1271 * 2**20
@@ -77,8 +79,12 @@ class Memory:
 def memory(plan: Configuration, *, gpu: Accelerator | None = None) -> Memory:
     """The fullest rank of a run. Raises CourseError for a configuration that cannot run."""
     plan.checked()
-    each = [rank_bars(plan, stage=stage) for stage in range(plan.pp)]
-    stage = max(range(plan.pp), key=lambda number: each[number].total)
+    # Of stages alike the first holds the most micro-batches, so no other can be the fullest.
+    alike: dict[object, int] = {}
+    for stage, parameters in enumerate(parameters_by_stage(plan)):
+        alike.setdefault((stage in (0, plan.pp - 1), plan.layers[stage], parameters), stage)
+    each = {stage: rank_bars(plan, stage=stage) for stage in alike.values()}
+    stage = max(each, key=lambda number: each[number].total)
     bars = each[stage]
     # The tensor axis is innermost and the pipeline axis outermost, so a stage's first rank is this one.
     rank = stage * (plan.gpus // plan.pp)
@@ -103,22 +109,32 @@ def stage_parameters(plan: Configuration, *, stage: int) -> tuple[int, int]:
 
     With tied weights and more than one stage, the last has a copy of the token table.
     """
-    shape, t = plan.model, plan.tp
-    number = plan.layers[stage]
-    replicated = number * (shape.norms * shape.norm + _row_biases(plan))
-    split = number * (shape.layer - shape.norms * shape.norm - _row_biases(plan))
-    if shape.experts is not None:
-        wide = shape.network(shape.features) - (shape.layer - shape.attention - shape.norms * shape.norm)
-        first = sum(plan.layers[:stage])
-        split += wide * max(0, min(shape.experts.dense - first, number))
-    table = plan.vocabulary * shape.hidden
-    if stage == 0:
-        split += table
-        replicated += shape.embedding - shape.vocabulary * shape.hidden
-    if stage == plan.pp - 1:
-        replicated += shape.norm if shape.final_norm else 0
-        split += table if not shape.tied or plan.pp > 1 else 0
-    return -(-split // t), replicated
+    return parameters_by_stage(plan)[stage]
+
+
+def parameters_by_stage(plan: Configuration) -> tuple[tuple[int, int], ...]:
+    """The same of every stage."""
+    return _by_stage(plan.model, plan.tp, plan.vocabulary, plan.layers)
+
+
+@cache
+def _by_stage(shape: Model, tensor: int, vocabulary: int, layers: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    whole = shape.norms * shape.norm + _row_biases(shape)
+    table, last = vocabulary * shape.hidden, len(layers) - 1
+    found = []
+    for stage, number in enumerate(layers):
+        replicated, split = number * whole, number * (shape.layer - whole)
+        if shape.experts is not None:
+            wide = shape.network(shape.features) - (shape.layer - shape.attention - shape.norms * shape.norm)
+            split += wide * max(0, min(shape.experts.dense - sum(layers[:stage]), number))
+        if stage == 0:
+            split += table
+            replicated += shape.embedding - shape.vocabulary * shape.hidden
+        if stage == last:
+            replicated += shape.norm if shape.final_norm else 0
+            split += table if not shape.tied or last else 0
+        found.append((-(-split // tensor), replicated))
+    return tuple(found)
 
 
 def in_flight(plan: Configuration, *, stage: int) -> float:
@@ -195,9 +211,8 @@ def _states(count: int, *, stack: Stack, zero: int, shards: int) -> Bars:
     )
 
 
-def _row_biases(plan: Configuration) -> int:
+def _row_biases(shape: Model) -> int:
     """Biases of row-parallel products, which every tensor-parallel rank has whole: attention's and the network's."""
-    shape = plan.model
     return (shape.hidden if shape.attention_biases else 0) + (shape.hidden if shape.biases else 0)
 
 
