@@ -19,12 +19,12 @@ from labs.runner import run
 
 SCRIPT = Path(__file__).parent / "serving_cases.py"
 CASES: list[dict[str, Any]] = [
-    {"layers": 3, "hidden": 16, "heads": 4, "precision": precision, "as": how}
+    {"layers": 3, "hidden": 24, "heads": 12, "precision": precision, "as": how}
     for precision, how in itertools.product(("fp64", "fp32"), ("tensor", "layers"))
 ]
 
 
-@pytest.fixture(scope="module", params=[2, 4])
+@pytest.fixture(scope="module", params=[2, 3, 4])  # 256 tokens do not divide by 3
 def outcome(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = str(tmp_path_factory.mktemp("weights"))
     return [each.value for each in run(SCRIPT, ranks=request.param, arguments=[json.dumps(CASES), folder]).ranks]
@@ -65,8 +65,8 @@ def test_layers_on_ranks_share_out_weights_and_cache(outcome: list[dict[str, Any
         if case["as"] == "layers":
             held = [report["results"][number]["held"] for report in outcome]
             value = {"fp64": 8, "fp32": 4}[case["precision"]]
-            assert sum(each["cache"] for each in held) == 2 * 3 * 3 * 16 * 16 * value
-            d = 16
+            d = 24
+            assert sum(each["cache"] for each in held) == 2 * 3 * 3 * 16 * d * value
             assert sum(each["parameters"] for each in held) == value * (3 * (12 * d * d + 13 * d) + 256 * d + 4 * d)
             sent = sum(
                 report["results"][number]["collectives"].get("send", {"count": 0})["count"] for report in outcome
