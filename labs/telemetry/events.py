@@ -16,6 +16,8 @@ too. An event is a line: when (seconds on the machine's monotonic clock, the sam
     restarting   ranks=         told by the leader: the run starts again, on so many ranks
     resumed      step=          a rank goes on from what was saved after so many steps
     finished                    a rank is done
+
+Rank 0 of a policy that learns tells `rewarded` (step=, reward=, right=, ...), of which the curve of rewards is drawn.
 """
 
 from __future__ import annotations

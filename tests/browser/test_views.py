@@ -23,9 +23,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 SMALL = "ranks=2, layers=2, hidden=16, sequence=8, heads=2, slow=0.1"
 LABS = {
-    "timetable": ("pipeline", "micro_batches=4, steps=2"),
-    "traffic": ("tensor", "steps=3"),
-    "timeline": ("checkpoint", "steps=4"),
+    "timetable": ("pipeline", f"{SMALL}, micro_batches=4, steps=2"),
+    "traffic": ("tensor", f"{SMALL}, steps=3"),
+    "timeline": ("checkpoint", f"{SMALL}, steps=4"),
+    "reward": ("grpo", "ranks=2, layers=1, hidden=16, heads=2, warm_up=2, steps=6, slow=0.1"),
 }
 CODES = ("en", "ar")
 
@@ -45,7 +46,7 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
 def notebook(chosen: Language) -> dict[str, object]:
     """A cell for each view and each of the controls."""
     cells = {"open": f'from shardwise import notebook as course\ncourse.open("04-zero-1", language="{chosen.code}")'}
-    cells |= {view: f'run = course.lab("{lab}", {SMALL}, {options})' for view, (lab, options) in LABS.items()}
+    cells |= {view: f'run = course.lab("{lab}", {options})' for view, (lab, options) in LABS.items()}
     cells |= {f"controls-{topic}": f'course.controls("{topic}")' for topic in TOPICS}
     shown: list[dict[str, object]] = [
         {"cell_type": "code", "id": id, "metadata": {}, "source": source, "outputs": [], "execution_count": None}
@@ -96,7 +97,7 @@ def test_the_views_of_running_labs(course: Course, page: Page, code: str) -> Non
         assert violations(page, f"[data-cell='{view}'] .jp-OutputArea") == []
     lesson.save()
     saved = kept(course, code)
-    for view, rows in (("timetable", 2), ("traffic", 1), ("timeline", 2)):
+    for view, rows in (("timetable", 2), ("traffic", 1), ("timeline", 2), ("reward", 2)):
         [figure] = [output for output in saved[view] if "image/svg+xml" in output.get("data", {})]
         assert "<svg" in "".join(figure["data"]["text/html"])
         assert "".join(figure["data"]["text/html"]).count("<tr>") > rows, view
