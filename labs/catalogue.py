@@ -33,7 +33,8 @@ class Lab:
     Beside `train` the module may have `at_rest(options, ranks=, rank=) -> Bytes`, what its formula says before anything
     is run, and `conduct(options, ...) -> LabRun`, for a lab that is more than one run of its script. With `reference`
     the script also trains the same on one process. `view` is what is shown while it runs: memory, timetable, traffic,
-    timeline or reward. Where the lab `needs` packages of the real stacks, its ranks run in the environment that has them.
+    timeline or reward. Where the lab `needs` packages of the real stacks, its ranks run in the environment that has
+    them.
     """
 
     name: str
