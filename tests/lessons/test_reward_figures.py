@@ -17,7 +17,8 @@ def test_each_seed_has_a_line_and_the_title_says_what_was_measured(code: str) ->
     chosen = language(code)
     seeds, tries = rewards_of_seeds()(chosen), one_try_and_many()(chosen)
     assert seeds.markup.count('fill="none" stroke') == len(SEEDS)
-    assert seeds.table and tries.table
+    assert seeds.table
+    assert tries.table
     for name in ("right", "any"):
         for when in ("start", "end"):
             share = fmean(each[when][name] for each in runs()["runs"])
