@@ -28,6 +28,10 @@ CASES = (
     "labs.cases.weight_only",
     "labs.cases.bloom_accuracy",
     "labs.cases.grpo_runs",
+    "labs.cases.compiled",
+    "labs.cases.narrow_formats",
+    "labs.stacks.deepspeed_zero",
+    "labs.stacks.megatron_gpt",
 )
 """Modules with `results() -> list[Row]`, in the order of the table."""
 

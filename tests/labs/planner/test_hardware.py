@@ -9,14 +9,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labs.cases.narrow_formats import results
 from labs.planner.compiling import steps_until_paid
-from labs.planner.configuration import STACKS, Configuration
+from labs.planner.configuration import Configuration
 from labs.planner.formats import formats, number_format, speedup, weights
 from labs.planner.hardware import NARROW, accelerator, accelerators, all_reduce_seconds, balance, peak
 from labs.planner.links import axes
-from labs.planner.models import gpt, model
+from labs.planner.models import gpt
 from labs.planner.platforms import KINDS, differences
-from labs.planner.recomputed import published
 from labs.planner.throughput import compute_seconds, layer_products, seconds, step_flops, throughput
 from translations import CourseError, translator
 
@@ -104,19 +104,11 @@ def test_a_narrow_format_gains_less_than_its_peak_says(name: str, precision: str
 
 def test_published_fp8_runs_are_nearer_to_fp8_than_to_bf16() -> None:
     """Three systems, nothing fitted: the share of the peak is that of an A100 in bf16."""
-    table = published("megatron_bridge")["llama31_405b"]
-    names = [*table["config_cols"], *table["value_cols"]]
-    for values in table["rows"]:
-        row = dict(zip(names, values, strict=True))
-        dp = row["gpus"] // row["tp"] // row["pp"] // row["cp"]
-        plan = Configuration(
-            model=model("llama-3-405b"), dp=dp, tp=row["tp"], pp=row["pp"], cp=row["cp"], zero=1,
-            micro_batch=row["mbs"], micro_batches=row["gbs"] // dp // row["mbs"], sequence=row["sequence"],
-            sequence_parallel=True, stack=STACKS["megatron"],
-        )  # fmt: skip
-        found = {p: throughput(plan, gpu=accelerator(row["gpu"]), precision=p).tflops_per_gpu for p in ("bf16", "fp8")}
-        assert 0.7 < found["fp8"] / row["tflops"] < 1.1
-        assert found["bf16"] / row["tflops"] < 0.6
+    found = {(row.of, row.name): row.value for row in results()}
+    for gpu in ("gb200", "b200", "h100"):
+        printed = found[gpu, "narrow-published"]
+        assert 0.7 < found[gpu, "narrow-fp8"] / printed < 1.1
+        assert found[gpu, "narrow-bf16"] / printed < 0.6
 
 
 def test_amdahl() -> None:
