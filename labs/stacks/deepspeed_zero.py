@@ -20,23 +20,27 @@ import torch.distributed as dist
 from torch.profiler import record_function
 
 from labs import training
-from labs.catalogue import LabRun, together
+from labs.cases.rows import Row as Found
+from labs.cases.rows import versions
+from labs.catalogue import LabRun, run_lab, together
 from labs.data import micro_batches
 from labs.model import parameter_count
 from labs.options.base import TrainingOptions
 from labs.options.deepspeed import DeepSpeedOptions
 from labs.options.offload import OffloadOptions
 from labs.options.zero import ZeroOptions
-from labs.planner.deepspeed import predict_deepspeed
+from labs.planner.deepspeed import BUCKET, predict_deepspeed
 from labs.runner import rank as this
 from labs.runner import run
-from labs.stacks.environment import needs
+from labs.stacks.environment import needs, version
 from labs.stacks.zero_engine import attribute, deepspeed_here, tensors_in
 from labs.telemetry import Tracker
 from labs.telemetry.rows import Reader, read
 
 if TYPE_CHECKING:
     from labs.telemetry.rows import Row, Told
+
+STATES = ("parameters", "gradients", "optimizer_states")
 
 
 def train(options: DeepSpeedOptions) -> dict[str, Any]:
@@ -170,6 +174,28 @@ def summary(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "rest": fullest["bytes"]["rest"],
         "traffic": sum(count["bytes"] for count in fullest["collectives"].values()),
     }
+
+
+def results() -> list[Found]:
+    """For the table of what was found: each stage on two ranks in fp32, with DeepSpeed's own bucket."""
+    run = run_lab("deepspeed-zero", ranks=2, reduce_bucket=BUCKET)
+    told = versions() | {"deepspeed": version("deepspeed")}
+    alone, found = run.data["reference_losses"], []
+
+    def row(name: str, value: float, unit: str, stage: int) -> Found:
+        return Found(name=f"deepspeed-{name}", value=value, unit=unit, of=str(stage), versions=told)
+
+    for each in run.data["stages"]:
+        theirs, ours, stage = each["deepspeed"], each["ours"], each["stage"]
+        states = [sum(one["rest"][name] for name in STATES) for one in (theirs, ours)]
+        off = max(abs(a - b) for a, b in zip(theirs["losses"], alone, strict=True))
+        found += [
+            row("loss", off, "", stage),
+            row("states", states[0] / states[1], "x", stage),
+            row("traffic", theirs["traffic"] / ours["traffic"], "x", stage),
+            row("peak", theirs["peak_total"], "B", stage),
+        ]
+    return found
 
 
 def made(tracker: Tracker, parameter: torch.Tensor) -> None:

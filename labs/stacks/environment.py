@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import json
 import sys
@@ -29,6 +30,15 @@ def needs(*packages: str) -> Path:
         if not _installed(each):
             raise CourseError("labs.needs-stack", name=NAMES[each])
     return FOLDER / "bin" / "python"
+
+
+def version(package: str) -> str:
+    """Of a distribution in the environment that has it, as `pip` names it; CourseError where it is missing."""
+    python = needs(*(name for name in NAMES if name.split(".")[0] == package.split("-")[0]))
+    if python == Path(sys.executable):
+        return importlib.metadata.version(package)
+    places = [str(place) for place in FOLDER.glob("lib/python*/site-packages")]
+    return next(each.version for each in importlib.metadata.distributions(name=package, path=places))
 
 
 def missing(*packages: str) -> str:

@@ -19,13 +19,14 @@ from torch import Tensor
 from torch.profiler import record_function
 
 from labs import training
-from labs.catalogue import LabRun, together
+from labs.cases.rows import Row, versions
+from labs.catalogue import LabRun, run_lab, together
 from labs.data import micro_batches
 from labs.model import parameter_count
 from labs.options.megatron import MegatronOptions
 from labs.runner import rank as this
 from labs.runner import run
-from labs.stacks.environment import needs
+from labs.stacks.environment import needs, version
 from labs.stacks.megatron_here import PATCHES, config_of, gpt_of, megatron_here, take_weights
 from labs.stacks.megatron_layers import layers_beside
 from labs.telemetry.rows import Reader, read
@@ -140,6 +141,24 @@ def conduct(
     kept = ("rank", "losses", "bytes", "peak_total", "axes", "collectives")
     data["ours"] = [{name: cast("dict[str, Any]", each.value)[name] for name in kept} for each in ours.ranks]
     return LabRun(data=data, rows=rows)
+
+
+def results() -> list[Row]:
+    """For the table of what was found: two tensor ranks and two stages."""
+    run = run_lab("megatron-gpt", tp=2, pp=2)
+    told = versions() | {"megatron-core": version("megatron-core")}
+    layers = max(each["megatron"] for report in run.data["ranks"] for each in report["layers"].values())
+    off = max(abs(a - b) for a, b in zip(run.losses, run.data["reference_losses"], strict=True))
+    moved = [
+        sum(count["bytes"] for report in reports for counts in report["axes"].values() for count in counts.values())
+        for reports in (run.data["ranks"], run.data["ours"])
+    ]
+    return [
+        Row(name="megatron-layers", value=layers, versions=told),
+        Row(name="megatron-loss", value=off, versions=told),
+        Row(name="megatron-traffic", value=moved[0] / moved[1], unit="x", versions=told),
+        Row(name="megatron-patches", value=len(run.data["ranks"][0]["patches"]), versions=told),
+    ]
 
 
 if __name__ == "__main__":

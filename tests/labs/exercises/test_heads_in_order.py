@@ -30,7 +30,7 @@ WRONG = [
     ),
     (MINE, "mine = by_head.chunk(ranks)[-1 - rank]", "part/other-rank", "another rank's rows"),
     (MINE, "mine = by_head.flatten(0, 2).view(-1, ranks, features)[:, rank]", "part/alternating", "every 2-th row"),
-    (MINE, "mine = by_head.chunk(2)[rank % 2] if ranks == 4 else by_head.chunk(ranks)[rank]", "more-ranks/shape", "must be"),
+    (MINE, "mine = by_head.chunk(min(ranks, 2))[rank % min(ranks, 2)]", "more-ranks/shape", "must be"),
     (RETURN, "return 2 * mine.reshape(-1, features)", "order/factor", "2 times"),
 ]
 

@@ -1,0 +1,36 @@
+"""The figure of DeepSpeed beside ours: its title compares, its table and its words have the numbers of the run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lessons.figures.stacks import stages_beside
+from translations import language
+
+
+def one(parameters: int, gradients: int, optimizer_states: int, traffic: int) -> dict[str, Any]:
+    rest = {"parameters": parameters, "gradients": gradients, "optimizer_states": optimizer_states}
+    return {"rest": rest, "predicted": {"states": rest}, "traffic": traffic, "peak_total": 9_000_000}
+
+
+STAGE_2 = {"ours": one(200_000, 100_000, 300_000, 400_000), "deepspeed": one(200_000, 100_000, 600_000, 600_000)}
+STAGE_3 = {"ours": one(100_000, 100_000, 300_000, 600_000), "deepspeed": one(100_000, 100_000, 300_000, 400_000)}
+DATA = {"stages": [{"stage": 2, **STAGE_2}, {"stage": 3, **STAGE_3}]}
+
+
+def test_the_title_compares_and_the_numbers_stand_under_the_figure() -> None:
+    figure = stages_beside(DATA)(language("en"))
+    shown = figure._repr_mimebundle_()["text/html"]
+    for each in (
+        "holds 1.00 to 1.50 times",
+        "moves 0.667 to 1.50 times",
+        "Stage 2, DeepSpeed",
+        "900\u202fkB",
+        "9.00\u202fMB",
+    ):
+        assert each in shown.replace("\n", " "), each
+
+
+def test_every_language_draws_it() -> None:
+    for code in ("nl", "ar"):
+        assert "DeepSpeed" in stages_beside(DATA)(language(code))._repr_mimebundle_()["text/html"]
