@@ -6,6 +6,7 @@ weights are only read, and the generator's whole copy of the policy's weights (S
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -82,7 +83,7 @@ def advantage(*, right: int, group_size: int) -> float:
     """
     if right in (0, group_size):
         return 0.0
-    return ((group_size - right) / right) ** 0.5
+    return math.sqrt((group_size - right) / right)
 
 
 def trainer_states(*, parameters: int, trainers: int) -> float:

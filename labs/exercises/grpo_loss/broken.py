@@ -11,7 +11,7 @@ class GrpoLoss:
 
     def advantages(self, rewards: Tensor) -> Tensor:
         """How much better each output of this rank is than its group, in standard deviations."""
-        groups = rewards.unflatten(0, (-1, min(self.group_size, len(rewards))))
+        groups = rewards.view(-1, min(self.group_size, len(rewards)))
         centred = groups - groups.mean(-1, keepdim=True)
         return (centred / (groups.std(-1, correction=0, keepdim=True) + 1e-4)).flatten()
 

@@ -15,7 +15,7 @@ class GrpoLoss:
         ranks = dist.get_world_size(self.group)
         everyone = rewards.new_empty(ranks * len(rewards))
         dist.all_gather_single(everyone, rewards, group=self.group)
-        groups = everyone.unflatten(0, (-1, self.group_size))
+        groups = everyone.view(-1, self.group_size)
 
         # Gap 1. Which rule does this line keep? An output is compared with the others to the same question.
         scaled = groups

@@ -15,7 +15,7 @@ class GrpoLoss:
         ranks = dist.get_world_size(self.group)
         everyone = rewards.new_empty(ranks * len(rewards))
         dist.all_gather_single(everyone, rewards, group=self.group)
-        groups = everyone.unflatten(0, (-1, self.group_size))
+        groups = everyone.view(-1, self.group_size)
 
         # Where all rewards of a group are the same, the numerator is zero, and so is the advantage.
         centred = groups - groups.mean(-1, keepdim=True)

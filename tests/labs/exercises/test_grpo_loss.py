@@ -9,7 +9,7 @@ from labs.exercises import check, exercise
 RETURN = "return -each.mean()"
 GAIN = "gain = self.advantages(rewards)[:, None]"
 SCALED = "scaled = centred / (groups.std(-1, correction=0, keepdim=True) + 1e-4)"
-GROUPS = "groups = everyone.unflatten(0, (-1, self.group_size))"
+GROUPS = "groups = everyone.view(-1, self.group_size)"
 LESSER = "torch.min(ratio * gain, ratio.clamp(1 - self.epsilon, 1 + self.epsilon) * gain)"
 RATIO = "ratio = (log_policy - log_old).exp()"
 KL = "kl = log_ratio.exp() - log_ratio - 1"
