@@ -84,6 +84,8 @@ LABS = {
         Lab(name="megatron-gpt", unit="16-stacks", room="stacks", needs=("megatron.core",), view="traffic"),
         Lab(name="largest-batch", unit="16-stacks", room="stacks", reference=False),
         Lab(name="bloom-training", unit="17-cases", view="traffic", room="cases"),
+        Lab(name="accelerated", unit="16-stacks", room="stacks", needs=("transformers", "accelerate", "deepspeed")),
+        Lab(name="precision-gap", unit="16-stacks", room="stacks", needs=("deepspeed",)),
         Lab(name="bloom-conversion", unit="17-cases", view="traffic", room="cases"),
         Lab(name="bloom-inference", unit="17-cases", room="cases", reference=False),
         Lab(name="weight-only", unit="17-cases", room="cases", reference=False),

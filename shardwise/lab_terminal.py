@@ -29,6 +29,7 @@ from labs.telemetry.events import Event
 from labs.telemetry.lanes import timeline
 from labs.telemetry.rows import Row, Slot, Told, Traffic
 from labs.telemetry.slots import Timetable, bubble, parse, span
+from shardwise import fsdp_shown, stacks_shown
 from shardwise.tables import show
 from translations import Translator, formats
 
@@ -172,6 +173,10 @@ def report(data: Mapping[str, Any], text: Translator, *, measured: float | None 
         console.print(_stages(data, text))
         for note in _stage_notes(data, text):
             console.print(note, highlight=False)
+        ("accelerated", stacks_shown.accelerated),
+        ("precision-gap", stacks_shown.gap),
+        for part in shown(data, text) if data.get("lab") == name else ():
+            console.print(part, highlight=False)
     if compared := rows_beside(data, words):
         console.print(_beside(compared, words))
     if data.get("lab") == "megatron-gpt":
@@ -183,7 +188,7 @@ def report(data: Mapping[str, Any], text: Translator, *, measured: float | None 
         console.print(text("shardwise.lab-compile-tracker"), highlight=False)
     if any(each.get("axes") for each in data["ranks"]):
         console.print(_traffic(data, text, words))
-    if "results" in data:
+    if "results" in data and data.get("lab") not in ("accelerated", "precision-gap"):
         console.print(_results(data["results"], text))
 
 

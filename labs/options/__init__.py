@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from labs.options.accelerated import AcceleratedOptions
 from labs.options.base import Options
 from labs.options.bloom import BatchingOptions, BloomAccuracyOptions, BloomInferenceOptions, WeightOnlyOptions
 from labs.options.bloom_conversion import BloomConversionOptions
@@ -22,6 +23,7 @@ from labs.options.overlap import OverlapOptions
 from labs.options.pipeline import PipelineOptions
 from labs.options.precision import PrecisionOptions
 from labs.options.recompute import RecomputeOptions
+from labs.options.precision_gap import PrecisionGapOptions
 from labs.options.tensor import SequenceOptions, TensorOptions
 from labs.options.zero import ZeroOptions
 
@@ -46,6 +48,8 @@ OPTIONS: dict[str, type[Options]] = {
     "largest-batch": LargestBatchOptions,
     "layout": LayoutOptions,
     "bloom-training": BloomTrainingOptions,
+    "accelerated": AcceleratedOptions,
+    "precision-gap": PrecisionGapOptions,
     "bloom-inference": BloomInferenceOptions,
     "weight-only": WeightOnlyOptions,
     "batching": BatchingOptions,
