@@ -82,6 +82,7 @@ LABS = {
         Lab(name="compile", unit="15-planning"),
         Lab(name="deepspeed-zero", unit="16-stacks", room="stacks", needs=("deepspeed",)),
         Lab(name="megatron-gpt", unit="16-stacks", room="stacks", needs=("megatron.core",), view="traffic"),
+        Lab(name="fsdp", unit="16-stacks", room="stacks"),
         Lab(name="largest-batch", unit="16-stacks", room="stacks", reference=False),
         Lab(name="bloom-training", unit="17-cases", view="traffic", room="cases"),
         Lab(name="accelerated", unit="16-stacks", room="stacks", needs=("transformers", "accelerate", "deepspeed")),

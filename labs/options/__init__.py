@@ -13,6 +13,7 @@ from labs.options.context import ContextOptions
 from labs.options.deepspeed import DeepSpeedOptions
 from labs.options.elastic import ElasticOptions
 from labs.options.expert import ExpertOptions
+from labs.options.fsdp import FsdpOptions
 from labs.options.grpo import GrpoOptions
 from labs.options.incident import IncidentOptions
 from labs.options.largest_batch import LargestBatchOptions
@@ -39,6 +40,7 @@ OPTIONS: dict[str, type[Options]] = {
     "compile": CompileOptions,
     "deepspeed-zero": DeepSpeedOptions,
     "elastic": ElasticOptions,
+    "fsdp": FsdpOptions,
     "grpo": GrpoOptions,
     "incident": IncidentOptions,
     "megatron-gpt": MegatronOptions,

@@ -7,9 +7,7 @@ the most bytes that the tracker counted in each step. `largest_batch` is for any
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -26,13 +24,12 @@ from labs.data import global_batch, micro_batches
 from labs.model import GPT, parameter_count
 from labs.options.largest_batch import LargestBatchOptions
 from labs.runner import rank as this
-from labs.runner import run
-from labs.stacks.torchs_own import FullySharded, Replicated, Trained
+from labs.stacks.running import run_of
+from labs.stacks.torchs_own import FullySharded, Replicated, Trained, ended_first
 from labs.strategies.zero_1 import Zero1
 from labs.strategies.zero_2 import Zero2
 from labs.strategies.zero_3 import Zero3
 from labs.telemetry import Tracker
-from labs.telemetry.rows import Reader, read
 
 if TYPE_CHECKING:
     from labs.telemetry.rows import Row as MemoryRow
@@ -84,8 +81,12 @@ def on_fullest(tracker: Tracker, group: dist.ProcessGroup | None = None) -> int:
 
 def train(options: LargestBatchOptions) -> dict[str, Any]:
     """What this rank reports."""
-    assert options.strategy is not None
-    with this.group() as group, training.watched(options) as tracker:
+    with ended_first() as group:
+        return searched(options, group)
+
+
+def searched(options: LargestBatchOptions, group: dist.ProcessGroup) -> dict[str, Any]:
+    with training.watched(options) as tracker:
         rank, ranks, device = dist.get_rank(group), dist.get_world_size(group), this.device()
         tracker.name_axis(group, "data")
         model = training.model_of(options)
@@ -141,19 +142,14 @@ def conduct(
     rows: dict[int, tuple[MemoryRow, ...]] = {}
     reports: list[dict[str, Any]] = []
     for name in options.strategies():
-        with tempfile.TemporaryDirectory(prefix="shardwise-") as place:
-            folder = Path(place)
-            with Reader(folder, ranks=ranks, on_row=on_row) if on_row else nullcontext():
-                outcome = run(
-                    Path(__file__),
-                    ranks=ranks,
-                    arguments=replace(options, strategy=name).arguments(),
-                    timeout=timeout,
-                    on_output=on_output,
-                    folder=folder,
-                )
-            rows = read(folder)
-        reports = [cast("dict[str, Any]", each.value) for each in outcome.ranks]
+        reports, rows = run_of(
+            Path(__file__),
+            replace(options, strategy=name),
+            ranks=ranks,
+            timeout=timeout,
+            on_row=on_row,
+            on_output=on_output,
+        )
         found[name] = {key: reports[0][key] for key in ("micro_batch", "states", "peaks")}
     data = together("largest-batch", options, reports, reference_losses=[])
     results = [Row(name="largest-batch", value=each["micro_batch"], of=name) for name, each in found.items()]

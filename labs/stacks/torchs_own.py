@@ -4,8 +4,9 @@ FSDP2, which is `fully_shard`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol, cast
 
 import torch
@@ -16,6 +17,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, OffloadPolicy, fully_sh
 from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import record_function
 
+from labs.runner import rank as this
 from labs.strategies.units import MicroBatch, Recipe
 
 
@@ -23,6 +25,18 @@ class Trained(Protocol):
     """What torch's own and our strategies have in common: a step on this rank's micro-batches, and its mean loss."""
 
     def train_step(self, micro_batches: Sequence[MicroBatch]) -> Tensor: ...
+
+
+@contextmanager
+def ended_first() -> Iterator[dist.ProcessGroup]:
+    """The group of all ranks, for a block that keeps nothing: what it made is freed before the group.
+
+    DDP's reducer has the group. Where it is the last that has it, freeing it waits for the group's threads while these
+    wait for Python.
+    """
+    with this.group() as group:
+        yield group
+        gc.collect()
 
 
 class Replicated:
