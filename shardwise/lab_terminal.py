@@ -29,7 +29,7 @@ from labs.telemetry.events import Event
 from labs.telemetry.lanes import timeline
 from labs.telemetry.rows import Row, Slot, Told, Traffic
 from labs.telemetry.slots import Timetable, bubble, parse, span
-from shardwise import stacks_shown
+from shardwise import fsdp_shown, stacks_shown
 from shardwise.tables import show
 from translations import Translator, formats
 
@@ -176,6 +176,7 @@ def report(data: Mapping[str, Any], text: Translator, *, measured: float | None 
     for name, shown in (
         ("accelerated", stacks_shown.accelerated),
         ("precision-gap", stacks_shown.gap),
+        ("fsdp", fsdp_shown.shown),
     ):
         for part in shown(data, text) if data.get("lab") == name else ():
             console.print(part, highlight=False)
