@@ -18,7 +18,7 @@ import typer
 from typer import Argument, Context, Option
 
 from labs.options import OPTIONS
-from shardwise import case_command, hardware_command, lab_commands, plan_commands
+from shardwise import case_command, hardware_command, lab_commands, names_command, plan_commands
 from translations import CourseError, Language, Translator, languages, preferred, translator
 
 if TYPE_CHECKING:
@@ -355,6 +355,7 @@ def _complain(text: Translator, error: CourseError) -> None:
 plan_commands.add(app, print_json=_print_json, right_use=_right_use)
 hardware_command.add(app, print_json=_print_json, right_use=_right_use)
 case_command.add(app, print_json=_print_json)
+names_command.add(app, print_json=_print_json)
 
 
 # --- starting
