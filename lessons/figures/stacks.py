@@ -96,7 +96,7 @@ def stages_beside(data: Mapping[str, Any]) -> Figure:
         for stage, who, found in rows:
             sizes = [*(found["rest"][name] for name in STATES), states(found), formula(found)]
             sizes += [found["traffic"], found["peak_total"]]
-            lines.append([f"{said('stacks-stage', stage=stage)}, {names[who]}", *map(words.bytes, sizes)])
+            lines.append([f"{said('stacks-stage', stage=stage)} · {names[who]}", *map(words.bytes, sizes)])
         sentences = [said("stacks-alt", run=line[0], held=line[4], moved=line[6]) for line in lines]
         figure = sheet.svg(alt=" ".join([words.sentence(title), *sentences]))
         return figure.beside(Table(lines, header=header, language=language).html)

@@ -24,7 +24,7 @@ def test_the_title_compares_and_the_numbers_stand_under_the_figure() -> None:
     for each in (
         "holds 1.00 to 1.50 times",
         "moves 0.667 to 1.50 times",
-        "Stage 2, DeepSpeed",
+        "Stage 2 · DeepSpeed",
         "900\u202fkB",
         "9.00\u202fMB",
     ):
