@@ -6,13 +6,14 @@ tests/labs/planner/test_fake.py says what changed when torch is upgraded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+import torch
 import torch.distributed as dist
-from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.distributed.tensor.debug import _clear_sharding_prop_cache
@@ -33,6 +34,8 @@ SCOPES = {
 """What FSDP2 allocates in a scope of that name: parameters gathered from their shards, gradients that wait in the
 precision in which they are reduced, and what is sent.
 """
+
+_DEVICE = torch.ops.prim.device.default
 
 
 @contextmanager
@@ -78,6 +81,14 @@ def no_values() -> Iterator[None]:
 
 class ShardedTracker(Tracker):  # type: ignore[no-untyped-call]
     """A tracker that knows what FSDP2's scopes are for, as it knows those of our own strategies."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """On which device a tensor lies is most of what autograd asks, and nothing to count."""
+        if func is _DEVICE and isinstance(args[0], FakeTensor):
+            return args[0].fake_device
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
     def _enters(self, name: str) -> None:
         super()._enters(SCOPES.get(name.split(" ")[0], name))

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import chain
 from typing import Literal, Protocol, get_args
 
 import torch
@@ -127,14 +126,15 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A step of so many micro-batches, and the collectives of a step of two."""
+    """A step of so many micro-batches, and the collectives of one of `fewer`."""
 
     micro_batches: int
     states: Bytes
     peak: Bytes
     peak_total: int
     axes: Axes
-    axes_of_two: Axes
+    fewer: int
+    axes_of_fewer: Axes
 
 
 Sizes = tuple[tuple[int, int], ...]  # micro-batches in flight, and in a step
@@ -146,18 +146,18 @@ def _simulated(plan: Configuration, stage: int, run: Runs) -> Simulated:
     kind = Kind(layers=plan.layers[stage], first=stage == 0, last=stage == plan.pp - 1)
     more = int(m > flying)  # whether others come after those in flight
     few, some = (2, 3) if more else (3, 4)  # with fewer, no backward adds to gradients without being the last
+    alone = plan.pp < some + (not kind.first) or flying < few or (kind.first and flying <= some)
     beyond = 0  # steps on the line from the first run through the last
     if plan.interleave > 1:
         runs = run(kind, stage, ((flying, m),))
     elif flying == 1 and m > 4:  # the last stage keeps the loss of each
         runs, beyond = run(kind, stage, ((1, 3), (1, 4))), m - 4
-    elif flying <= some:
-        runs = run(kind, stage if kind.first else plan.pp - flying, ((flying, m if flying == 1 else flying + more),))
-    elif kind.first:
-        runs, beyond = run(kind, stage, ((few, few + more), (some, some + more))), flying - some
+    elif alone:
+        place = stage if kind.first or kind.last else plan.pp - max(flying, 2)
+        runs = run(kind, place, ((flying, m if flying == 1 else flying + more),))
     else:
-        two = (run(kind, plan.pp - number, ((number, number + more),)) for number in (few, some))
-        runs, beyond = tuple(chain(*two)), flying - some
+        place = stage if kind.first else plan.pp - some
+        runs, beyond = run(kind, place, ((few, few + more), (some, some + more))), flying - some
     first, last = runs[0], runs[-1]
     return Simulated(
         stage=stage,
@@ -181,17 +181,17 @@ def _bytes_along(first: Bytes, last: Bytes, beyond: int) -> Bytes:
 
 
 def _lengthened(run: Run, *, micro_batches: int) -> Axes:
-    """The collectives of a step of more micro-batches: each adds what the ones after the second did."""
+    """The collectives of a step of another number of micro-batches: each adds what the last ones did."""
     if micro_batches == run.micro_batches:
         return run.axes
     found: Axes = {}
     for axis, counts in run.axes.items():
         for name, count in counts.items():
-            two = run.axes_of_two.get(axis, {}).get(name, Count())
-            more, others = micro_batches - run.micro_batches, run.micro_batches - 2
+            before = run.axes_of_fewer.get(axis, {}).get(name, Count())
+            more, others = micro_batches - run.micro_batches, run.micro_batches - run.fewer
             found.setdefault(axis, {})[name] = Count(
-                count=count.count + more * (count.count - two.count) // others,
-                bytes=count.bytes + more * (count.bytes - two.bytes) // others,
+                count=count.count + more * (count.count - before.count) // others,
+                bytes=count.bytes + more * (count.bytes - before.bytes) // others,
             )
     return found
 
@@ -216,11 +216,12 @@ def _run(plan: Configuration, implementation: Implementation, kind: Kind, stage:
                 trained.orders = _orders(plan, stage, flying=flying, micro_batches=micro_batches)
                 trained.train_step([(text[:, :-1], text[:, 1:])] * micro_batches)
 
-            step(
-                1, min(2, plan.micro_batches) if plan.interleave == 1 else plan.pp
-            )  # Adam makes its states in the first
-            two, found = tracker.axes, []
+            # Adam makes its states in the first step; where one run follows, it is also the one of fewer micro-batches.
+            fewer = plan.pp if plan.interleave > 1 else min(2, plan.micro_batches) if len(sizes) == 1 else 1
+            step(1, fewer)
+            found: list[Run] = []
             for flying, micro_batches in sizes:
+                axes_of_fewer = tracker.axes
                 step(flying, micro_batches)
                 found.append(
                     Run(
@@ -229,9 +230,11 @@ def _run(plan: Configuration, implementation: Implementation, kind: Kind, stage:
                         peak=tracker.peak,
                         peak_total=tracker.peak_total,
                         axes=tracker.axes,
-                        axes_of_two=two,
+                        fewer=fewer,
+                        axes_of_fewer=axes_of_fewer,
                     )
                 )
+                fewer = micro_batches
             return tuple(found)
 
 

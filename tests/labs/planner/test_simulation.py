@@ -100,6 +100,19 @@ def test_what_lies_on_a_line_is_what_running_it_gives(implementation: Implementa
         assert found.axes == run.axes
 
 
+@pytest.mark.parametrize(("pp", "micro_batches"), [(3, 1), (3, 2), (2, 7), (4, 3), (3, 5)])
+def test_few_stages_and_few_micro_batches_are_what_running_them_gives(pp: int, micro_batches: int) -> None:
+    """Also a middle stage with one micro-batch, which has neither a table nor a head."""
+    plan = replace(ONE, model=replace(SMALL, layers=pp), dp=2, pp=pp, zero=1, micro_batches=micro_batches)
+    plan = simulation.checked(plan, "labs")
+    for found in simulate(plan):
+        kind = simulation.Kind(layers=1, first=found.stage == 0, last=found.stage == pp - 1)
+        whole = ((min(micro_batches, pp - found.stage), micro_batches),)
+        (run,) = simulation._run(plan, "labs", kind, found.stage, whole)
+        assert (found.states, found.peak, found.peak_total) == (run.states, run.peak, run.peak_total)
+        assert found.axes == run.axes
+
+
 # --- torch's FSDP2 and tensor parallelism
 
 TORCH = replace(ONE, model=replace(SMALL, layers=4, vocabulary=255, query_biases=False), micro_batch=2, micro_batches=3)
