@@ -66,6 +66,7 @@ class FsdpOptions(TrainingOptions):
         return {
             "dp": ranks,
             "sharding": self.sharding,
+            "shards": self.shards,
             "wrap": self.wrap,
             "precision": self.precision,
             "cpu_offload": self.cpu_offload,

@@ -20,6 +20,7 @@ from lessons.figures.products import regions, split_products
 from lessons.figures.rewards import one_try_and_many, rewards_of_seeds
 from lessons.figures.roofline import roofline
 from lessons.figures.serving import slots, token_times
+from lessons.figures.sharded import shardings
 
 __all__ = [
     "Figure",
@@ -45,6 +46,7 @@ __all__ = [
     "ring",
     "roofline",
     "schedule",
+    "shardings",
     "shards_or_layers",
     "slots",
     "split_products",
