@@ -170,7 +170,7 @@ def report(data: Mapping[str, Any], text: Translator, *, measured: float | None 
         first, last, alone = (f"{value:.4f}" for value in (losses[0], losses[-1], data["reference_losses"][-1]))
         console.print(text("shardwise.lab-losses", first=first, last=last, alone=alone), highlight=False)
     if data.get("lab") == "deepspeed-zero":
-        console.print(_stages(data, text))
+        show(_stages(data, text), console, text.language)
         for note in _stage_notes(data, text):
             console.print(note, highlight=False)
     for name, shown in (
@@ -183,7 +183,7 @@ def report(data: Mapping[str, Any], text: Translator, *, measured: float | None 
     if compared := rows_beside(data, words):
         console.print(_beside(compared, words))
     if data.get("lab") == "megatron-gpt":
-        console.print(_layers(data, text))
+        show(_layers(data, text), console, text.language)
         for note in _megatron_notes(data, text, words):
             console.print(note, highlight=False)
     if "compile" in data:

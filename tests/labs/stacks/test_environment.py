@@ -30,8 +30,8 @@ def test_one_sentence_says_what_is_missing_and_how_to_get_it() -> None:
 
 def test_a_package_within_one_that_is_not_there_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "FOLDER", tmp_path)
+    monkeypatch.setitem(environment.NAMES, "unheard_of.core", "Unheard-of")
     with pytest.raises(CourseError, match="Unheard-of"):
-        monkeypatch.setitem(environment.NAMES, "unheard_of.core", "Unheard-of")
         environment.needs("unheard_of.core")
 
 
