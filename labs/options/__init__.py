@@ -23,8 +23,8 @@ from labs.options.offload import OffloadOptions
 from labs.options.overlap import OverlapOptions
 from labs.options.pipeline import PipelineOptions
 from labs.options.precision import PrecisionOptions
-from labs.options.recompute import RecomputeOptions
 from labs.options.precision_gap import PrecisionGapOptions
+from labs.options.recompute import RecomputeOptions
 from labs.options.tensor import SequenceOptions, TensorOptions
 from labs.options.zero import ZeroOptions
 
@@ -48,10 +48,10 @@ OPTIONS: dict[str, type[Options]] = {
     "overlap": OverlapOptions,
     "pipeline": PipelineOptions,
     "largest-batch": LargestBatchOptions,
-    "layout": LayoutOptions,
-    "bloom-training": BloomTrainingOptions,
     "accelerated": AcceleratedOptions,
     "precision-gap": PrecisionGapOptions,
+    "layout": LayoutOptions,
+    "bloom-training": BloomTrainingOptions,
     "bloom-inference": BloomInferenceOptions,
     "weight-only": WeightOnlyOptions,
     "batching": BatchingOptions,
