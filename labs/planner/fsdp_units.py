@@ -56,6 +56,10 @@ class Prediction:
     def traffic(self) -> dict[str, int]:
         return {axis: sum(count.bytes for count in counts.values()) for axis, counts in self.axes.items()}
 
+    @property
+    def moved(self) -> int:
+        return sum(self.traffic.values())
+
 
 def predict(
     units: Sequence[Unit],
@@ -99,6 +103,14 @@ def predict(
     wholes = [shards * unit.kept(shards) for unit in units]
     most = Step(units, wholes, sharding=sharding, group=group, sent=sent, reduced=size).most()
     return Prediction(states=states, axes=axes, gathered=most)
+
+
+def of_equal_units(
+    *, parameters: int, units: int, sharding: str, ranks: int, precision: str = "bf16", micro_batches: int = 1
+) -> Prediction:
+    """The same for a model of so many units of one size, one after the other."""
+    each = Unit(shapes=[(round(parameters / units),)])
+    return predict([each] * units, sharding=sharding, ranks=ranks, precision=precision, micro_batches=micro_batches)
 
 
 def replicated(units: Sequence[Unit], *, precision: str) -> Prediction:

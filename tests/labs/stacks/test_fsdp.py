@@ -4,6 +4,7 @@ of sharding and of units.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from labs.model import GPT, Shape
 from labs.options.fsdp import FsdpOptions
 from labs.planner import fsdp_units
 from labs.planner.fsdp_units import Unit, predict
+from labs.runner import run
 from labs.stacks.fsdp import by_size, shapes_of
 from translations import CourseError
 
@@ -55,17 +57,17 @@ def held_to_the_formula(data: dict[str, Any], precision: str) -> None:
 def test_every_sharding_has_the_losses_of_one_process_and_the_bytes_of_the_formula(
     ranks: int, options: dict[str, Any]
 ) -> None:
-    run = run_lab("fsdp", ranks=ranks, **MODEL, **options)
+    lab = run_lab("fsdp", ranks=ranks, **MODEL, **options)
     expected = ["none", "keep", "free", "part", "hybrid"]
     expected = expected if ranks == 4 else expected[:3]
     expected = expected[1:] if options.get("cpu_offload") else expected
-    assert [each["sharding"] for each in run.data["shardings"]] == expected
-    held_to_the_formula(run.data, options.get("precision", "fp32"))
+    assert [each["sharding"] for each in lab.data["shardings"]] == expected
+    held_to_the_formula(lab.data, options.get("precision", "fp32"))
 
 
 def test_one_rank_alone_gathers_nothing() -> None:
-    run = run_lab("fsdp", ranks=1, sharding="free", **MODEL)
-    (each,) = run.data["shardings"]
+    lab = run_lab("fsdp", ranks=1, sharding="free", **MODEL)
+    (each,) = lab.data["shardings"]
     assert each["fsdp"]["traffic"] == 0
     assert sum(each["fsdp"]["predicted"]["states"].values()) == formula("fsdp", ranks=1, sharding="free", **MODEL).total
 
@@ -133,3 +135,10 @@ def test_smaller_units_never_gather_more(sizes: list[int], ranks: int, precision
 def test_wrong_options_are_refused_in_a_sentence(ranks: int, options: dict[str, Any], said: str) -> None:
     with pytest.raises(CourseError, match=said):
         checked("fsdp", options, ranks=ranks)
+
+
+def test_what_the_items_say_of_wrong_calls_is_so() -> None:
+    for result in run(Path(__file__).with_name("wrong_calls.py"), ranks=2, timeout=60).ranks:
+        report: Any = result.value
+        assert "fully_shard([module_a, module_b])" in report["tied"]
+        assert len(set(report["losses"])) == 1
