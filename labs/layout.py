@@ -17,7 +17,7 @@ from labs.data import micro_batches
 from labs.model import VOCABULARY, parameter_count
 from labs.options.layout import LayoutOptions
 from labs.planner import peak
-from labs.planner.layout import Training, pieces, states, traffic, whole
+from labs.planner.layout import Training, pieces, states, traffic, true_positions, whole
 from labs.runner import rank as this
 from labs.strategies.parallel import Parallel, mesh_of
 from labs.strategies.schedules import bubble, in_flight, layers_of, timetable
@@ -102,7 +102,7 @@ def fullest(options: LayoutOptions, *, rank: int) -> int:
         tensor=layout.tp,
         sequence_parallel=layout.sequence and layout.tp > 1,
         context=layout.cp,
-        chosen=layout.cp > 1,
+        chosen=true_positions(told, rank) < local,
     )
     own = peak.shares(sequences=told.micro_batch * told.micro_batches, positions=local) if layout.cp > 1 else 0
     every = layers_of(layers=options.layers, stages=layout.pp * layout.chunks)

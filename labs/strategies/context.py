@@ -63,6 +63,10 @@ class Places:
         """L: positions on a rank, padding included."""
         return self.chunk * len(self.chunks(0))
 
+    def true(self, rank: int) -> int:
+        """How many of a rank's positions are no padding: the first of them, as chunks lie in order."""
+        return sum(max(0, min(self.chunk, self.length - number * self.chunk)) for number in self.chunks(rank))
+
     def positions(self, rank: int) -> Tensor:
         """(L,) where in the whole sequence each position of the rank stands; from `length` on it is padding."""
         return torch.cat([torch.arange(number * self.chunk, (number + 1) * self.chunk) for number in self.chunks(rank)])

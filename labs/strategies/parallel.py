@@ -120,12 +120,11 @@ class Parallel:
 
     def loss_of(self, targets_BL: Tensor, logits_BLv: Tensor) -> Tensor:
         """The mean over true positions, and the mean over context ranks is then that of whole sequences."""
-        logits_Nv, targets_N = logits_BLv.flatten(0, 1), targets_BL.flatten()
         if self.layout.cp == 1:
-            return self.loss(logits_Nv, targets_N)
-        true_N = targets_N != context.PADDING
-        share = self.layout.cp / (len(targets_BL) * self.length)
-        return self.loss(logits_Nv[true_N], targets_N[true_N]) * true_N.sum() * share
+            return self.loss(logits_BLv.flatten(0, 1), targets_BL.flatten())
+        true = self.ring.places.true(self.ring.rank)
+        share = self.layout.cp * true / self.length
+        return self.loss(logits_BLv[:, :true].flatten(0, 1), targets_BL[:, :true].flatten()) * share
 
     # --- after the last backward
 

@@ -136,9 +136,12 @@ class MixedPrecision:
 
 
 def quantize(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """x in 8 bits and the scale that it was multiplied by: the largest value becomes the largest of the format."""
-    largest = x.detach().abs().amax().float().clamp(min=1e-30)
-    scale = torch.finfo(dtype).max / largest
+    """x in 8 bits and the scale that it was multiplied by: the largest value becomes the largest of the format, unless
+    it is so small that fp32 has no such scale.
+    """
+    most = torch.finfo(dtype).max
+    largest = x.detach().abs().amax().float().clamp(min=2 * most / torch.finfo(torch.float32).max)
+    scale = most / largest
     return (x.float() * scale).to(dtype), scale
 
 

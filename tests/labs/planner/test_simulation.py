@@ -100,6 +100,20 @@ def test_what_lies_on_a_line_is_what_running_it_gives(implementation: Implementa
         assert found.axes == run.axes
 
 
+@pytest.mark.parametrize("cut", [{"dp": 2, "pp": 2, "cp": 2, "zero": 1}, {"tp": 2, "cp": 2, "sequence": 18}])
+def test_context_parallel_ranks_are_counted_as_real_ones(cut: dict[str, Any]) -> None:
+    """Also where the sequence is filled up: 18 positions in 4 chunks of 5."""
+    options: dict[str, Any] = {"dp": 1, "pp": 1, "tp": 1, "layers": 2, "hidden": 32, "sequence": 16} | cut
+    run = run_lab("layout", steps=3, micro_batch=2, micro_batches=2, **options)
+    plan = replace(ONE, model=replace(SMALL, tied=False), micro_batch=2, micro_batches=2, **cut)
+    for found in simulate(plan):
+        real = run.data["ranks"][found.rank]
+        assert [real["bytes"]["rest"][name] for name in ("parameters", "gradients", "optimizer_states")] == states(found)
+        for axis, counts in real["axes"].items():
+            if axis != "world":
+                assert {name: each.as_dict() for name, each in found.axes[axis].items()} == counts, axis
+
+
 @pytest.mark.parametrize(("pp", "micro_batches"), [(3, 1), (3, 2), (2, 7), (4, 3), (3, 5)])
 def test_few_stages_and_few_micro_batches_are_what_running_them_gives(pp: int, micro_batches: int) -> None:
     """Also a middle stage with one micro-batch, which has neither a table nor a head."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -125,9 +125,11 @@ def test_the_formats_are_what_the_table_says() -> None:
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(
-    values=st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=20),
+    values=st.lists(st.floats(-1e6, 1e6, width=32, allow_subnormal=False), min_size=1, max_size=20),
     dtype=st.sampled_from([torch.float8_e4m3fn, torch.float8_e5m2]),
 )
+@example(values=[1.1754943508222875e-38], dtype=torch.float8_e4m3fn)
+@example(values=[-1.3e-38, 0.0], dtype=torch.float8_e5m2)
 def test_eight_bits_keep_the_largest_and_are_off_by_half_a_step_at_most(
     values: list[float], dtype: torch.dtype
 ) -> None:
@@ -136,7 +138,7 @@ def test_eight_bits_keep_the_largest_and_are_off_by_half_a_step_at_most(
     fraction, smallest = {torch.float8_e4m3fn: (3, 2.0**-9), torch.float8_e5m2: (2, 2.0**-16)}[dtype]
     step = x.abs() * 2.0 ** -(fraction + 1) + smallest * x.abs().max() / torch.finfo(dtype).max
     assert bool(((back - x).abs() <= step * 1.001).all())
-    assert back.abs().max() == pytest.approx(float(x.abs().max()), rel=1e-5, abs=1e-29)
+    assert back.abs().max() == pytest.approx(float(x.abs().max()), rel=1e-5, abs=1e-33)
 
 
 def test_linear_layers_in_eight_bits_are_close_and_keep_one_byte_a_value() -> None:
