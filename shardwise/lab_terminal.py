@@ -247,6 +247,7 @@ def _stage_notes(data: Mapping[str, Any], text: Translator) -> Iterator[str]:
         for who in ("ours", "deepspeed")
     }
     yield text("shardwise.lab-deepspeed-differs", differs=f"{off['ours']:.1e}", theirs=f"{off['deepspeed']:.1e}")
+    yield from _why(data, text)
     if any(each["deepspeed"]["adam_steps"] == len(alone) + 1 for each in stages):
         yield text("shardwise.lab-deepspeed-empty-step")
 
@@ -259,6 +260,31 @@ def _beside(rows: Sequence[Sequence[str]], words: Words) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _why(data: Mapping[str, Any], text: Translator) -> Iterator[str]:
+    """Where the bytes of the two part, each with what it comes to here."""
+    from labs.planner.deepspeed import BUCKET, ELEMENT, MASTER
+
+    by_stage = {each["stage"]: each for each in data["stages"]}
+    precision = data["layout"]["precision"]
+
+    def size(count: float) -> str:
+        return formats.bytes_(round(count), text.language)
+
+    if precision == "fp32" and any(by_stage):
+        yield text("shardwise.lab-deepspeed-why-master", size=size(MASTER * data["parameters"] / len(data["ranks"])))
+    if any(by_stage):
+        bucket = by_stage[max(by_stage)]["deepspeed"]["predicted"]["communication"]
+        yield text("shardwise.lab-deepspeed-why-bucket", size=size(bucket), own=size(ELEMENT[precision] * BUCKET))
+    for stages, id in (((1, 2), "why-all-reduce"), ((3,), "why-gather")):
+        apart = [
+            by_stage[each]["deepspeed"]["traffic"] - by_stage[each]["ours"]["traffic"]
+            for each in stages
+            if each in by_stage
+        ]
+        if apart and (apart[-1] > 0) == (id == "why-all-reduce") and len(data["ranks"]) > 1:
+            yield text(f"shardwise.lab-deepspeed-{id}", size=size(abs(apart[-1])))
 
 
 # --- Megatron Core
