@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
@@ -10,7 +12,7 @@ from labs.data import global_batch
 from labs.model import GPT, Shape
 from labs.runner import rank as this
 
-SHAPE: dict[str, int] = {"layers": 1, "hidden": 16, "heads": 2, "sequence": 8}
+SHAPE: dict[str, Any] = {"layers": 1, "hidden": 16, "heads": 2, "sequence": 8}
 
 
 def sharded(model: GPT, mesh: DeviceMesh) -> GPT:
@@ -22,7 +24,7 @@ def sharded(model: GPT, mesh: DeviceMesh) -> GPT:
 
 def tied(mesh: DeviceMesh) -> str:
     try:
-        sharded(GPT(Shape(tied=True, **SHAPE)), mesh)
+        sharded(GPT(Shape(tied=True, **SHAPE)), mesh)(*global_batch(0, size=2, sequence=8))
     except ValueError as error:
         return str(error)
     return ""
