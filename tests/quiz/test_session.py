@@ -9,7 +9,8 @@ from quiz.grading import right_answer
 from quiz.session import precheck, question
 from quiz.variants import variant
 from shardwise.units import unit as find_unit
-from translations import CourseError, language, languages
+from translations import CourseError, languages
+from translations import language as find_language
 
 
 def walk(session: Session, *, wrong: int = 0) -> None:
@@ -138,7 +139,7 @@ def test_named_items_are_asked_in_the_order_given() -> None:
     assert "04-zero-1" in str(refused.value)
 
 
-@pytest.mark.parametrize("unit", [unit for unit in units() if find_unit(unit).open(language("en"))])
+@pytest.mark.parametrize("unit", [unit for unit in units() if find_unit(unit).open(find_language("en"))])
 def test_the_questions_before_a_unit_are_applied_and_one_an_objective(unit: str) -> None:
     chosen = [item for item in items(unit) if item.id in precheck(unit, learner="ada")]
     assert len(chosen) == policy().precheck
