@@ -21,7 +21,7 @@ from labs.telemetry.drawing.legend import (
 from labs.telemetry.drawing.memory import WIDTH
 from labs.telemetry.drawing.palette import FORMULA_DASH
 from labs.telemetry.drawing.rewards import lines_over_steps
-from labs.telemetry.drawing.series import scale, ticks
+from labs.telemetry.drawing.series import scale
 from labs.telemetry.drawing.svg import Sheet, rectangle, text_width
 from lessons.figures.base import Figure, Said
 from translations import Language
@@ -101,7 +101,6 @@ def behind_fp32(data: Mapping[str, Any]) -> Figure:
         lost = percent(of["gap-lost", "fsdp2-bf16"], language, 2)
         title = said("gap-title", gap=number(gap, language, digits=2), lost=lost)
         highest = max(max(values) for values in apart.values())
-        below = -ticks(highest)[1]  # room for the names of lines that end at zero
-        return lines_over_steps(apart, language=language, message=title, lowest=below, highest=highest)
+        return lines_over_steps(apart, language=language, message=title, highest=highest)
 
     return draw

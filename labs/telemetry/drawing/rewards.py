@@ -81,7 +81,7 @@ def lines_over_steps(
         sheet.text(x(step), top + _HEIGHT + 18, f"{step:g}", at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
     middle = (left + right) / 2
     sheet.text(middle, top + _HEIGHT + 36, words("reward-steps"), at="middle", size=SMALL_SIZE, quiet=True)
-    ends = _apart({name: y(values[-1]) for name, values in drawn.items()})
+    ends = _apart({name: y(values[-1]) for name, values in drawn.items()}, most=top + _HEIGHT)
     for (name, values), dash in zip(drawn.items(), _dashes(len(drawn)), strict=True):
         points = "L".join(f"{x(step):.1f} {y(value):.1f}" for step, value in enumerate(values))
         sheet.shape(f"M{points}", stroke=1.8, dash=dash)
@@ -106,11 +106,13 @@ def _dashes(count: int) -> list[str]:
     return [kinds[index % len(kinds)] for index in range(count)]
 
 
-def _apart(ends: Mapping[str, float], *, least: float = 15.0) -> dict[str, float]:
-    """Where the names at the ends of lines stand, so that none covers another."""
+def _apart(ends: Mapping[str, float], *, most: float, least: float = 15.0) -> dict[str, float]:
+    """Where the names at the ends of lines stand, so that none covers another and none is below `most`."""
     placed: dict[str, float] = {}
     last = -least
     for name, place in sorted(ends.items(), key=lambda each: each[1]):
-        last = max(place, last + least)
-        placed[name] = last
+        last = placed[name] = max(place, last + least)
+    for name in reversed(placed):
+        placed[name] = min(placed[name], most)
+        most = placed[name] - least
     return placed
