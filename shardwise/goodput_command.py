@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from typer import Context, Option
 
-from shardwise.plan_options import Json, Lang, Printer
+from shardwise.plan_options import MOST, Json, Lang, Printer, positive
 from shardwise.tables import show
 from translations import CourseError, Translator, formats
 
@@ -49,15 +49,12 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Any) -> None:
         from labs.planner.goodput import DEVICE_MTBF, Cluster, account
 
         with right_use():
-            above = {
-                "gpus": gpus, "mtbf-hours": mtbf_hours, "failures": failures, "days": days,
-                "save-seconds": save_seconds, "interval-seconds": interval_seconds, "repair-hours": repair_hours,
-            }  # fmt: skip
-            for name, value in above.items():
-                if value is not None and not 0 < value < float("inf"):
-                    raise CourseError("shardwise.plan-positive", name=name, value=value)
+            positive(
+                gpus=gpus, mtbf_hours=mtbf_hours, failures=failures, days=days, save_seconds=save_seconds,
+                interval_seconds=interval_seconds, repair_hours=repair_hours,
+            )  # fmt: skip
             for name, value in (("detection-seconds", detection_seconds), ("restart-seconds", restart_seconds)):
-                if not 0 <= value < float("inf"):
+                if not 0 <= value <= MOST:
                     raise CourseError("shardwise.plan-not-negative", name=name, value=value)
             if mtbf_hours is not None and failures is not None:
                 raise CourseError("shardwise.goodput-one-rate")

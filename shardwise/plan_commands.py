@@ -12,7 +12,7 @@ import typer
 from typer import Argument, Context, Option
 
 from shardwise import deepspeed_command, goodput_command, inference_command, megatron_command
-from shardwise.plan_options import Json, Lang, Printer
+from shardwise.plan_options import Json, Lang, Printer, positive
 from translations import CourseError
 
 if TYPE_CHECKING:
@@ -197,9 +197,9 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
                 sequence=sequence, recompute=recompute, sequence_parallel=sequence_parallel, interleave=interleave,
                 stages=stages, stack=stack,
             )  # fmt: skip
-            for name, value in (("tokens", tokens), ("step-seconds", step_seconds), ("price", price)):
-                if value is not None and not 0 < value < float("inf"):
-                    raise CourseError("shardwise.plan-positive", name=name, value=value)
+            positive(tokens=tokens, step_seconds=step_seconds, price=price)
+            if price is not None and tokens is None:
+                raise CourseError("shardwise.plan-price-alone")
             found = planner.throughput(
                 plan, gpu=card, tokens=tokens, step_seconds=step_seconds, price=price, precision=precision
             )
@@ -355,9 +355,6 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
 
         with right_use():
             shape, card = find(model, file=file), _needed_gpu(gpu, file)
-            for name, value in (("gpus", gpus), ("batch", batch)):
-                if value < 1:
-                    raise CourseError("labs.option-at-least", name=name, least=1, value=value)
             kind = _stack(stack, shape.stack)
             found = search(shape, gpus=gpus, gpu=card, batch=batch, stack=kind, sequence=sequence, most=most)
         if as_json:
@@ -380,8 +377,10 @@ def _plan(
     micro_batches = degrees["pp"]
     if batch is not None:
         parts = degrees["dp"] * degrees["micro_batch"]
-        if batch < 1 or parts < 1 or batch % parts:
-            raise CourseError("shardwise.plan-batch-divides", batch=batch, parts=parts)
+        if parts > 0 and (batch < 1 or batch % parts):
+            near = max(1, round(batch / parts)) * parts
+            raise CourseError("shardwise.plan-batch-divides", batch=batch, parts=parts, nearest=near)
+        parts = max(parts, 1)
         micro_batches = batch // parts
     layers = _stages(stages)
     kind = _stack(stack, shape.stack)

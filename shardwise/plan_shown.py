@@ -125,7 +125,11 @@ def traffic(
         console.print(text("shardwise.plan-sends-nothing"), highlight=False)
     for axis in sending:
         name = text(f"shardwise.plan-axis-{axis.name}")
-        reason = f"{axis.name}-once" if axis.name == "data" and plan.micro_batches == 1 else axis.name
+        reason = axis.name
+        if reason == "data" and plan.micro_batches == 1:
+            reason = "data-once"
+        elif reason == "data" and plan.zero >= 2:
+            reason = f"data-zero-{plan.zero}"
         console.print(f"{name}: " + text(f"shardwise.plan-overlap-{reason}"), highlight=False)
     links = Table(title=text("shardwise.plan-links-title"), title_justify="left")
     for heading in ("link", "rate", "bytes", "seconds", "of-computing"):
@@ -158,6 +162,8 @@ def throughput(found: Throughput, *, text: Translator) -> None:
         if value is not None:
             table.add_row(text(f"shardwise.plan-{name}"), formats.number(value, language))
     show(table, console, text.language)
+    if found.hfu > 1:
+        console.print(text("shardwise.plan-above-peak"), highlight=False)
 
 
 def plan(found: Sequence[Ranked], *, run: Placed | None, text: Translator) -> None:

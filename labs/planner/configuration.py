@@ -6,6 +6,7 @@ Everything the calculators are asked is one frozen value, refused with a sentenc
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,6 +14,8 @@ from labs.planner.models import Model, padded
 from translations import CourseError
 
 RECOMPUTE = ("none", "selective", "full")
+MOST = 10**12
+"""No degree, batch or length is larger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,27 +108,32 @@ class Configuration:
     def checked(self) -> Self:
         """Itself, or CourseError with the reason and the nearest that works."""
         for name in ("dp", "tp", "pp", "cp", "micro_batch", "micro_batches", "interleave"):
-            if getattr(self, name) < 1:
-                flag = name.replace("_", "-")
-                raise CourseError("labs.option-at-least", name=flag, least=1, value=getattr(self, name))
+            within(name.replace("_", "-"), getattr(self, name))
+        if self.sequence is not None:
+            within("sequence", self.sequence)
         if self.zero not in (0, 1, 2, 3):
             raise CourseError("labs.unknown-stage", value=self.zero)
         if self.recompute not in RECOMPUTE:
             raise CourseError("labs.unknown-choice", name="recompute", value=self.recompute, known=", ".join(RECOMPUTE))
         shape = self.model
         if shape.heads % self.tp:
-            near = nearest(self.tp, [each for each in range(1, shape.heads + 1) if shape.heads % each == 0])
+            near = nearest(self.tp, divisors(shape.heads))
             raise CourseError("labs.plan-heads", heads=shape.heads, value=self.tp, nearest=near)
-        if self.pp * self.interleave > shape.layers:
-            most = shape.layers // self.interleave
-            raise CourseError("labs.plan-layers", layers=shape.layers, value=self.pp * self.interleave, most=most)
+        if self.pp > shape.layers:
+            raise CourseError("labs.plan-layers", layers=shape.layers, value=self.pp, most=shape.layers)
         if self.interleave > 1 and shape.layers % (self.pp * self.interleave):
-            raise CourseError("labs.plan-interleave", layers=shape.layers, value=self.pp * self.interleave)
+            each = shape.layers // self.pp if shape.layers % self.pp == 0 else 1
+            near = nearest(self.interleave, divisors(each))
+            wanted = self.pp * self.interleave
+            raise CourseError("labs.plan-interleave", layers=shape.layers, value=wanted, pp=self.pp, nearest=near)
         if self.stages and (len(self.stages) != self.pp or sum(self.stages) != shape.layers or min(self.stages) < 1):
             told = ", ".join(map(str, self.stages))
             raise CourseError("labs.plan-stages", stages=told, pp=self.pp, layers=shape.layers)
         if self.length % self.cp:
-            raise CourseError("labs.plan-sequence", sequence=self.length, value=self.cp)
+            near = nearest(self.cp, divisors(self.length))
+            raise CourseError("labs.plan-sequence", sequence=self.length, value=self.cp, nearest=near)
+        if self.sequence_parallel and self.length // self.cp % self.tp:
+            raise CourseError("labs.simulate-sequence", positions=self.length // self.cp, tp=self.tp)
         if self.pp > 1 and self.zero >= 2:
             raise CourseError("labs.plan-zero-pipeline", stage=self.zero)
         return self
@@ -141,6 +149,20 @@ def _shared_out(layers: int, stages: int) -> tuple[int, ...]:
         return (each - 1, *(each,) * (stages - 2), each - 1)
     first = (stages - rest) // 2
     return tuple(whole + (first <= stage < first + rest) for stage in range(stages))
+
+
+def within(name: str, value: int) -> None:
+    """Raises CourseError unless it is one at least, and no larger than anyone can mean."""
+    if value < 1:
+        raise CourseError("labs.option-at-least", name=name, least=1, value=value)
+    if value > MOST:
+        raise CourseError("labs.option-at-most", name=name, most=MOST, value=value)
+
+
+def divisors(number: int) -> list[int]:
+    """All numbers that divide it, the smallest first."""
+    small = [each for each in range(1, math.isqrt(number) + 1) if number % each == 0]
+    return sorted({*small, *(number // each for each in small)})
 
 
 def nearest(value: int, among: list[int]) -> int:

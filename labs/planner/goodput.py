@@ -11,6 +11,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Self
 
+from labs.planner.configuration import within
 from labs.planner.zero import PRECISIONS, STEP_COUNTER
 from translations import CourseError
 
@@ -123,8 +124,7 @@ class Cluster:
     def checked(self) -> Self:
         """Itself, or CourseError with the reason."""
         for name, value in (("gpus", self.devices), ("node", self.node), ("replica", self.replica)):
-            if value < 1:
-                raise CourseError("labs.option-at-least", name=name, least=1, value=value)
+            within(name, value)
         if self.spares is not None and self.spares < 0:
             raise CourseError("labs.option-at-least", name="spares", least=0, value=self.spares)
         for name in ("device_mtbf", "cost", "repair"):
@@ -190,6 +190,8 @@ def erlang_b(load: float, *, servers: int) -> float:
     blocked = 1.0
     for count in range(1, servers + 1):
         blocked = load * blocked / (count + load * blocked)
+        if not blocked:
+            break
     return blocked
 
 

@@ -11,12 +11,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from labs.planner.models import section, whole
+from labs.planner.models import UNREADABLE, names_of, section, told, whole, words
 from translations import CourseError
 
 NARROW = ("fp8", "fp4")
+NEEDED = {"memory", "bandwidth", "peak", "link"}
+OPTIONAL = {"achieved", "network", "host", "watts", "pair", *NARROW}
+LARGEST = 1e15
+"""No value of an accelerator is larger in the file's units."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,19 +83,22 @@ def read(file: Path) -> dict[str, Accelerator]:
     try:
         found = {}
         for row in section(file, "accelerators", beside="models"):
-            made = _accelerator(row)
-            for name in (made.name, *row.get("aliases", ())):
-                found[str(name).lower()] = made
+            found.update(dict.fromkeys(names_of(row), _accelerator(row)))
         return found
-    except (OSError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
-        raise CourseError("labs.hardware-unreadable", file=str(file), detail=error) from error
+    except UNREADABLE as error:
+        raise CourseError("labs.hardware-unreadable", file=str(file), detail=told(error)) from error
 
 
 def _accelerator(row: dict[str, Any]) -> Accelerator:
+    unknown = row.keys() - NEEDED - OPTIONAL - {"name", "title", "aliases", "node", "source"}
+    if unknown:
+        raise ValueError(f"unknown: {', '.join(sorted(map(str, unknown)))}")
     whole(row, "node")
-    for name in ("memory", "bandwidth", "peak", "link"):
-        if not row[name] > 0:
-            raise ValueError(f"{name}: {row[name]}")
+    words(row, "title", "source")
+    for name in (*sorted(NEEDED), *sorted(OPTIONAL & row.keys())):
+        value = row[name]
+        if type(value) not in (int, float) or not 0 < value < LARGEST:
+            raise ValueError(f"{name}: {value!r}")
     return Accelerator(
         name=row["name"],
         title=row.get("title", row["name"]),

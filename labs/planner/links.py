@@ -58,13 +58,14 @@ def axes(plan: Configuration, *, gpu: Accelerator) -> tuple[Axis, ...]:
     tensor = passes * stream * (plan.tp - 1) / plan.tp * layers * plan.micro_batches
     add("tensor", tensor, span=plan.tp, ranks=plan.tp, overlap=0.0)
     # Keys and values go around in forward; they and their gradients in backward.
-    ring = 6 * stream / plan.tp * plan.model.key_value_heads / shape.heads * (plan.cp - 1) * layers
+    ring = 6 * stream / shape.hidden * shape.head_size * -(-shape.key_value_heads // plan.tp) * (plan.cp - 1) * layers
     add("context", ring * plan.micro_batches, span=plan.tp * plan.cp, ranks=plan.cp, overlap=1.0)
     hidden = 0.5 if plan.micro_batches == 1 else 0.0
     add("data", data_bytes(plan), span=plan.tp * plan.shards, ranks=plan.shards, overlap=hidden)
-    neighbours = 0 if plan.pp == 1 else 2 if plan.pp > 2 else 1
+    # Each chunk sends on what it made, and its gradients back; with two stages the outermost has one side only.
+    messages = 0 if plan.pp == 1 else 2 * plan.interleave - (plan.pp == 2)
     halves = plan.tp if plan.sequence_parallel else 1
-    pipeline = neighbours * plan.interleave * stream / halves * plan.micro_batches
+    pipeline = messages * stream / halves * plan.micro_batches
     add("pipeline", pipeline, span=plan.gpus, ranks=2, overlap=1.0)
     return tuple(found)
 

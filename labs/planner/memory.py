@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from labs.planner import activations
-from labs.planner.configuration import Configuration, Stack
+from labs.planner.configuration import Configuration, Stack, within
 from labs.planner.hardware import Accelerator
 from labs.planner.models import Model
 from translations import CourseError
@@ -82,7 +82,7 @@ def memory(plan: Configuration, *, gpu: Accelerator | None = None) -> Memory:
     # Of stages alike the first holds the most micro-batches, so no other can be the fullest.
     alike: dict[object, int] = {}
     for stage, parameters in enumerate(parameters_by_stage(plan)):
-        alike.setdefault((stage in (0, plan.pp - 1), plan.layers[stage], parameters), stage)
+        alike.setdefault((stage == 0, stage == plan.pp - 1, plan.layers[stage], parameters), stage)
     each = {stage: rank_bars(plan, stage=stage) for stage in alike.values()}
     stage = max(each, key=lambda number: each[number].total)
     bars = each[stage]
@@ -93,8 +93,7 @@ def memory(plan: Configuration, *, gpu: Accelerator | None = None) -> Memory:
 
 def of_parameters(parameters: int, *, dp: int, zero: int, stack: Stack, gpu: Accelerator | None = None) -> Memory:
     """Model states of so many parameters and nothing else, as ZeRO's table 1 counts them."""
-    if dp < 1:
-        raise CourseError("labs.option-at-least", name="dp", least=1, value=dp)
+    within("dp", dp)
     if zero not in (0, 1, 2, 3):
         raise CourseError("labs.unknown-stage", value=zero)
     bars = _states(parameters, stack=stack, zero=zero, shards=dp)
@@ -232,18 +231,21 @@ def advice(plan: Configuration) -> tuple[Advice, ...]:
         ideas.append(("recompute", "selective", replace(plan, recompute="selective"), "recompute-selective"))
     if plan.recompute != "full":
         ideas.append(("recompute", "full", replace(plan, recompute="full"), "recompute-full"))
-    if plan.tp > 1 and not plan.sequence_parallel:
+    if plan.tp > 1 and not plan.sequence_parallel and plan.length // plan.cp % plan.tp == 0:
         ideas.append(("sequence-parallel", "", replace(plan, sequence_parallel=True), "free"))
-    if plan.micro_batch > 1:
+    if plan.micro_batch % 2 == 0:
         smaller = replace(plan, micro_batch=plan.micro_batch // 2, micro_batches=plan.micro_batches * 2)
         ideas.append(("micro-batch", plan.micro_batch // 2, smaller, "smaller-products"))
     if plan.shards > 1:
         highest = 1 if plan.pp > 1 else 3
         for stage in range(plan.zero + 1, highest + 1):
             ideas.append(("zero", stage, replace(plan, zero=stage), f"zero-{stage}"))
-    if plan.model.heads % (2 * plan.tp) == 0:
+    cut = plan.length // plan.cp % (2 * plan.tp) == 0 or not plan.sequence_parallel
+    if plan.model.heads % (2 * plan.tp) == 0 and cut:
         ideas.append(("tp", 2 * plan.tp, replace(plan, tp=2 * plan.tp), "tensor-traffic"))
-    if 2 * plan.pp * plan.interleave <= plan.model.layers and plan.zero < 2 and not plan.stages:
+    chunks = 2 * plan.pp * plan.interleave
+    even = plan.interleave == 1 or plan.model.layers % chunks == 0
+    if chunks <= plan.model.layers and even and plan.zero < 2 and not plan.stages:
         ideas.append(("pp", 2 * plan.pp, replace(plan, pp=2 * plan.pp), "bubble"))
     found = [
         Advice(change=change, value=value, saves=now - memory(other).total, cost=cost)

@@ -181,41 +181,86 @@ def read(file: Path) -> dict[str, Model]:
         found = {}
         for row in section(file, "models", beside="accelerators"):
             made = _model(dict(row))
-            for name in (made.name, *row.get("aliases", ())):
-                found[str(name).lower()] = made
+            found.update(dict.fromkeys(names_of(row), made))
         return found
-    except (OSError, KeyError, TypeError, ValueError, ZeroDivisionError, yaml.YAMLError) as error:
-        raise CourseError("labs.models-unreadable", file=str(file), detail=error) from error
+    except UNREADABLE as error:
+        raise CourseError("labs.models-unreadable", file=str(file), detail=told(error)) from error
 
 
-def section(file: Path, name: str, *, beside: str) -> list[Any]:
+UNREADABLE = (
+    OSError, KeyError, TypeError, ValueError, ZeroDivisionError, OverflowError, RecursionError, yaml.YAMLError,
+)  # fmt: skip
+"""What a file of a learner's own may raise."""
+
+
+def told(error: BaseException) -> str:
+    """What to say of it."""
+    return f"missing: {error.args[0]}" if isinstance(error, KeyError) else str(error)
+
+
+def section(file: Path, name: str, *, beside: str) -> list[dict[str, Any]]:
     """The rows under a name; none where the file has only the other kind. Raises KeyError where it has neither."""
     content = yaml.safe_load(file.read_text(encoding="utf-8"))
     if not isinstance(content, dict) or not {name, beside} & content.keys():
         raise KeyError(name)
-    return list(content.get(name, ()))
+    rows = content.get(name, [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError(f"{name}: a list of rows, each with a name and its values")
+    return rows
 
 
-def whole(row: Mapping[str, Any], *names: str) -> None:
-    """Raises ValueError unless each of the values is a whole number above zero."""
+def names_of(row: Mapping[str, Any]) -> list[str]:
+    """Name and aliases of a row, in small letters. Raises ValueError unless all of them are words."""
+    aliases = row.get("aliases", [])
+    names = [row["name"], *(aliases if isinstance(aliases, list) else [aliases])]
     for name in names:
-        if type(row[name]) is not int or row[name] < 1:
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"name and aliases: {name!r} is no text")
+    return [name.lower() for name in names]
+
+
+def words(row: Mapping[str, Any], *names: str) -> None:
+    """Raises ValueError unless each of the values that are there is text."""
+    for name in names:
+        if not isinstance(row.get(name, ""), str):
+            raise ValueError(f"{name}: {row[name]}")
+
+
+MOST = 10**12
+"""No size of a model is larger."""
+
+
+def whole(row: Mapping[str, Any], *names: str, least: int = 1) -> None:
+    """Raises ValueError unless each of the values is a whole number, neither too small nor absurdly large."""
+    for name in names:
+        if type(row[name]) is not int or not least <= row[name] <= MOST:
             raise ValueError(f"{name}: {row[name]}")
 
 
 def _model(row: dict[str, Any]) -> Model:
+    unknown = set(row) - {each.name for each in fields(Model)} - {"aliases"}
+    if unknown:
+        raise ValueError(f"unknown: {', '.join(sorted(map(str, unknown)))}")
     whole(row, "layers", "hidden", "heads", "sequence", "vocabulary")
     row.pop("aliases", None)
     row.setdefault("title", row["name"])
     row.setdefault("features", 4 * row["hidden"])
     row.setdefault("key_value_heads", row["heads"])
     row.setdefault("head_size", row["hidden"] // row["heads"])
-    whole(row, "features", "key_value_heads", "head_size")
+    whole(row, "features", "key_value_heads", "head_size", *({"norms"} & row.keys()))
+    words(row, "name", "title", "stack", "source")
+    for each in fields(Model):
+        if each.type == "bool" and type(row.get(each.name, False)) is not bool:
+            raise ValueError(f"{each.name}: true or false, not {row[each.name]}")
+    if row["heads"] % row["key_value_heads"]:
+        raise ValueError(f"key_value_heads: {row['key_value_heads']} do not divide {row['heads']} heads")
     if experts := row.get("experts"):
         row["experts"] = Experts(**experts)
+        whole(experts, "routed", "active", "features")
+        whole({"dense": 0} | experts, "shared", "dense", least=0)
+        if experts["active"] > experts["routed"] or experts.get("dense", 0) > row["layers"]:
+            raise ValueError("experts: at most as many active as routed, and as many dense as layers")
     if latent := row.get("latent"):
         row["latent"] = Latent(**latent)
-    unknown = set(row) - {each.name for each in fields(Model)}
-    if unknown:
-        raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
+        whole(latent, *(each.name for each in fields(Latent)))
     return Model(**row)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from labs.planner.configuration import RECOMPUTE, STACKS, Configuration, Stack
+from labs.planner.configuration import RECOMPUTE, STACKS, Configuration, Stack, divisors, within
 from labs.planner.hardware import Accelerator
 from labs.planner.links import axes, in_the_open
 from labs.planner.memory import Memory, memory
@@ -95,8 +95,13 @@ def ranking(
     sequence_parallel: bool = True,
 ) -> list[Ranked]:
     """All of them, without what the next one spends more on."""
+    within("gpus", gpus)
+    within("batch", batch)
+    if sequence is not None:
+        within("sequence", sequence)
     found: list[Ranked] = []
     nearest: Memory | None = None
+    unreachable = False
     for degrees in all_degrees(model, gpus=gpus, batch=batch, node=gpu.node):
         best: Ranked | None = None
         for plan in _variants(
@@ -104,6 +109,7 @@ def ranking(
             sequence_parallel=sequence_parallel,
         ):  # fmt: skip
             took = seconds(plan, gpu=gpu, efficiency=efficiency)
+            unreachable |= took == float("inf")
             if took == float("inf") or (best is not None and took > best.seconds):
                 continue
             held = memory(plan, gpu=gpu)
@@ -115,6 +121,8 @@ def ranking(
         if best is not None:
             found.append(best)
     if not found:
+        if nearest is None and unreachable:
+            raise CourseError("labs.plan-no-network", gpu=gpu.title, node=gpu.node)
         if nearest is None:
             raise CourseError("labs.plan-batch", batch=batch, gpus=gpus)
         raise CourseError("labs.plan-none-fits", least=-(-nearest.total // 10**9), memory=gpu.memory // 10**9)
@@ -124,10 +132,10 @@ def ranking(
 
 def all_degrees(model: Model, *, gpus: int, batch: int, node: int) -> Iterator[tuple[int, int, int]]:
     """(dp, tp, pp) with dp x tp x pp = gpus; the tensor axis stays inside of a node."""
-    for tp in _divisors(gpus):
+    for tp in divisors(gpus):
         if model.heads % tp or tp > node:
             continue
-        for pp in _divisors(gpus // tp):
+        for pp in divisors(gpus // tp):
             dp = gpus // tp // pp
             if pp <= model.layers and batch % dp == 0:
                 yield dp, tp, pp
@@ -145,9 +153,9 @@ def _variants(
 ) -> Iterator[Configuration]:
     """All that the degrees leave open, the cheaper recomputation first."""
     dp, tp, pp = degrees
-    for micro_batch in _divisors(batch // dp):
-        if micro_batch > LARGEST_MICRO_BATCH:
-            break
+    for micro_batch in range(1, LARGEST_MICRO_BATCH + 1):
+        if batch // dp % micro_batch:
+            continue
         micro_batches = batch // dp // micro_batch
         for interleave in _interleavings(model, pp=pp, micro_batches=micro_batches):
             for zero in (0, 1) if pp > 1 else (0, 1, 2, 3):
@@ -164,7 +172,7 @@ def _variants(
                         micro_batches=micro_batches,
                         sequence=sequence,
                         recompute=how,
-                        sequence_parallel=sequence_parallel and tp > 1,
+                        sequence_parallel=sequence_parallel and tp > 1 and (sequence or model.sequence) % tp == 0,
                         interleave=interleave,
                         stack=stack,
                     )
@@ -196,7 +204,3 @@ def spends_more_on(better: Ranked, worse: Ranked, *, gpu: Accelerator, efficienc
     own, other = parts(better), parts(worse)
     most = max(other, key=lambda name: other[name] - own[name])
     return most if other[most] - own[most] > 1e-9 * better.seconds else "memory"
-
-
-def _divisors(number: int) -> list[int]:
-    return [each for each in range(1, number + 1) if number % each == 0]

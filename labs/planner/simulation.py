@@ -94,8 +94,6 @@ def checked(plan: Configuration, implementation: Implementation) -> Configuratio
         or (shape.key_value_heads, shape.head_size * shape.heads) != (shape.heads, shape.hidden)
     ):
         raise CourseError("labs.simulate-plain", model=shape.title)
-    if plan.sequence_parallel and plan.length // plan.cp % plan.tp:
-        raise CourseError("labs.simulate-sequence", positions=plan.length // plan.cp, tp=plan.tp)
     if implementation == "torch":
         if plan.cp > 1 or plan.interleave > 1:
             raise CourseError("labs.simulate-torch-axes")

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from shardwise import cli
 
@@ -158,6 +159,21 @@ def test_a_model_of_ones_own_comes_from_a_file(tmp_path: Path, capsys: Printed) 
         (("throughput", "--model", "bloom", "--gpu", "h100", "--tokens", "0"), "tokens"),
         (("plan", "gpt-1t", "--gpus", "8", "--gpu", "a100-80", "--batch", "8"), "80 GB"),
         (("plan", "gpt-1t", "--gpus", "0", "--gpu", "a100-80", "--batch", "8"), "gpus"),
+        (("plan", "gpt3", "--gpus", "64", "--gpu", "a100-80", "--batch", "64", "--sequence", "-5"), "sequence"),
+        (("plan", "gpt3", "--gpus", "64", "--gpu", "a100-80", "--batch", "1" + "0" * 18), "at most"),
+        (("plan", "palm", "--gpus", "6144", "--gpu", "tpu-v4", "--batch", "2048"), "network"),
+        (("memory", "--model", "bloom", "--sequence", "0"), "sequence"),
+        (("memory", "--model", "bloom", "--micro-batch", "1" + "0" * 400), "at most"),
+        (("memory", "--model", "bloom", "--cp", "3"), "--cp 2"),
+        (("memory", "--model", "bloom", "--tp", "8", "--sequence", "100", "--sequence-parallel"), "100"),
+        (("memory", "--model", "gpt3", "--pp", "8", "--interleave", "5"), "--interleave 4"),
+        (("memory", "--model", "gpt3", "--interleave", "97"), "--interleave 96"),
+        (("memory", "--model", "gpt3", "--dp", "3", "--batch", "100"), "--batch 99"),
+        (("memory", "--model", "gpt3", "--dp", "0", "--batch", "8"), "dp"),
+        (("traffic", "--model", "bloom", "--gpu", "h100", "--dp", "1" + "0" * 400), "at most"),
+        (("throughput", "--model", "bloom", "--gpu", "h100", "--tokens", "1e300"), "at most"),
+        (("throughput", "--model", "bloom", "--gpu", "h100", "--step-seconds", "1e-300"), "0.000001"),
+        (("throughput", "--model", "bloom", "--gpu", "h100", "--price", "2"), "--tokens"),
     ],
 )
 def test_wrong_use_says_what_works(words: tuple[str, ...], told: str, capsys: Printed) -> None:
@@ -195,6 +211,86 @@ def test_a_simulation_prints_its_json(capsys: Printed) -> None:
     assert set(data["stages"][0]["axes"]) == {"pipeline", "tensor", "data"}
 
 
+def test_torchs_simulation_prints_its_json_and_its_table(capsys: Printed) -> None:
+    words = ("simulate", "--model", "lab", "--dp", "50", "--pp", "2", "--zero", "1", "--implementation", "torch")
+    assert run(*words, "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["implementation"], data["ranks"]) == ("torch", 100)
+    assert [each["in_flight"] for each in data["stages"]] == [2, 1]
+    assert all(each["peak_total"] > sum(each["bytes"]["states"].values()) / 2 for each in data["stages"])
+    assert {"all_gather", "reduce_scatter"} <= set(data["stages"][0]["axes"]["data"])
+    assert run(*words, "--lang", "en") == 0
+    assert "100" in capsys.readouterr().out
+    assert run(*words[:-1], "jax") == 2
+    assert "torch" in capsys.readouterr().err
+
+
+def test_a_step_that_no_accelerator_can_make_is_told(capsys: Printed) -> None:
+    words = ("throughput", "--model", "gpt3", "--gpu", "a100-80", "--dp", "8", "--lang", "en")
+    assert run(*words, "--step-seconds", "0.001") == 0
+    assert "More than the accelerator can do" in capsys.readouterr().out
+    assert run(*words) == 0
+    assert "More than" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("zero", "batch", "told"),
+    [
+        ("2", "16", "after every micro-batch"),
+        ("3", "16", "gathered twice"),
+        ("3", "8", "half of it"),
+        ("1", "16", "last"),
+    ],
+)
+def test_what_the_data_axis_can_hide_follows_the_stage(zero: str, batch: str, told: str, capsys: Printed) -> None:
+    words = ("traffic", "--model", "gpt-7.5b", "--gpu", "h100", "--dp", "8", "--zero", zero, "--batch", batch)
+    assert run(*words, "--lang", "en") == 0
+    assert told in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("lines", ["[" * 3000, "models: [5]", "models: [{name: 5}]", "\x00"])
+def test_a_file_that_holds_nothing_is_told(lines: str, tmp_path: Path, capsys: Printed) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text(lines)
+    assert run("memory", "--model", "mine", "--file", str(file)) == 2
+    assert "own.yaml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "told"),
+    [
+        ("models", {"hidden": 10**400}, "hidden"),
+        ("models", {"norms": "abc"}, "norms"),
+        ("models", {"gated": "no"}, "gated"),
+        ("models", {"key_value_heads": 3}, "key_value_heads"),
+        ("models", {"aliases": [1]}, "aliases"),
+        ("models", {"stack": [1]}, "stack"),
+        ("models", {"experts": {"routed": 4, "shared": 1, "active": 9, "features": 7}}, "experts"),
+        ("models", {"latent": {"query_rank": 1, "value_rank": 1, "rotary": 1, "value_size": "a"}}, "value_size"),
+        ("accelerators", {"memory": float("inf")}, "memory"),
+        ("accelerators", {"memory": "80"}, "memory"),
+        ("accelerators", {"network": -5}, "network"),
+        ("accelerators", {"network": 10**400}, "network"),
+        ("accelerators", {"watts": "abc"}, "watts"),
+        ("accelerators", {"pair": 0}, "pair"),
+        ("accelerators", {"title": ["a"]}, "title"),
+        ("accelerators", {"memroy": 80}, "memroy"),
+    ],
+)
+def test_a_wrong_value_in_a_file_is_named(
+    kind: str, row: dict[str, object], told: str, tmp_path: Path, capsys: Printed
+) -> None:
+    right: dict[str, dict[str, object]] = {
+        "models": {"layers": 2, "hidden": 64, "heads": 4, "sequence": 32, "vocabulary": 100},
+        "accelerators": {"memory": 80, "bandwidth": 2000, "peak": 300, "link": 300, "node": 8},
+    }
+    file = tmp_path / "own.yaml"
+    file.write_text(yaml.safe_dump({kind: [{"name": "mine", "source": "me"} | right[kind] | row]}))
+    asked = ("--model", "mine") if kind == "models" else ("--model", "gpt3", "--gpu", "mine")
+    assert run("memory", *asked, "--file", str(file)) == 2
+    assert told in capsys.readouterr().err
+
+
 def test_goodput_prints_its_json_and_speaks_every_language(capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
     llama = ("--gpus", "16384", "--failures", "419", "--days", "54", "--save-seconds", "3", "--restart-seconds", "540")
     assert run("goodput", *llama, "--json") == 0
@@ -226,6 +322,9 @@ def test_goodput_prints_its_json_and_speaks_every_language(capsys: Printed, monk
         (("--gpus", "9", "--elastic"), "--replica"),
         (("--gpus", "8", "--spares", "-1"), "spares"),
         (("--gpus", "1000000", "--mtbf-hours", "1"), "--days"),
+        (("--gpus", "1" + "0" * 400), "at most"),
+        (("--gpus", "8", "--failures", "1e-300"), "failures"),
+        (("--gpus", "8", "--interval-seconds", "1e300"), "interval-seconds"),
     ],
 )
 def test_goodput_says_what_works(words: tuple[str, ...], told: str, capsys: Printed) -> None:

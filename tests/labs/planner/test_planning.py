@@ -179,3 +179,64 @@ def test_advice_names_what_helps_most_first_and_only_what_helps() -> None:
     assert [each.saves for each in found] == sorted((each.saves for each in found), reverse=True)
     assert {"recompute", "tp", "pp", "sequence-parallel"} <= {each.change for each in found}
     assert all(each.saves > 0 for each in found)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": model("gpt3"), "pp": 8, "interleave": 4},
+        {"model": model("gpt3"), "pp": 6, "interleave": 16},
+        {"micro_batch": 3},
+        {"tp": 8, "sequence": 8, "sequence_parallel": True},
+        {"cp": 512, "tp": 4, "sequence_parallel": True},
+        {"stages": (6, 5, *[6] * 9, 5)},
+    ],
+)
+def test_advice_is_only_what_can_run_and_keeps_the_batch(changes: dict[str, Any]) -> None:
+    plan = replace(BLOOM, recompute="none", **changes)
+    for each in advice(plan):
+        field = each.change.replace("-", "_")
+        changed: Any = {field: True if each.change == "sequence-parallel" else each.value}
+        other = replace(plan, **changed).checked()
+        if each.change == "micro-batch":
+            assert other.micro_batch * 2 == plan.micro_batch
+
+
+# --- traffic by hand
+
+
+def sent(plan: Configuration) -> dict[str, float]:
+    return {each.name: each.bytes for each in axes(plan, gpu=A100)}
+
+
+def test_traffic_of_bloom_by_hand() -> None:
+    """8 x 4 x 12: 6 layers, 128 micro-batches of 2 x 2048 positions x 14336, in 2 bytes."""
+    message = 2 * 2048 * 14336 * 2
+    found = sent(BLOOM)
+    assert found["tensor"] == 12 * message * 3 / 4 * 6 * 128  # recomputed in full: six all-reduces a layer
+    assert found["pipeline"] == 2 * message * 128
+    assert found["context"] == 0
+    table, layer = 250880 * 14336, 12 * 14336**2
+    assert found["data"] == pytest.approx((table + 5 * layer) / 4 * (4 + 2) * 7 / 8, rel=2e-4)
+
+
+def test_traffic_of_llama_with_context_ranks_by_hand() -> None:
+    """A ring of 16 sends keys and values of one shared head, and in backward those and their gradients."""
+    plan = Configuration(
+        model=model("llama3-405b"), dp=4, tp=8, pp=16, cp=16, sequence=131072, zero=1, micro_batches=16
+    )
+    heads = 131072 // 16 * 128 * 2  # one head of one rank's positions
+    assert sent(plan)["context"] == 6 * heads * 15 * 8 * 16
+    assert sent(replace(plan, tp=16))["context"] == sent(plan)["context"], "two ranks share a head: both send it"
+
+
+@pytest.mark.parametrize(("pp", "interleave", "messages"), [(2, 1, 1), (2, 2, 3), (2, 3, 5), (4, 1, 2), (4, 3, 6)])
+def test_messages_between_stages_by_hand(pp: int, interleave: int, messages: int) -> None:
+    """Forward from every chunk but the last, backward from every chunk but the first."""
+    plan = Configuration(model=model("gpt3"), pp=pp, interleave=interleave, micro_batches=8)
+    assert sent(plan)["pipeline"] == messages * 8 * 2048 * 12288 * 2
+
+
+def test_zero_3_sends_three_times_the_parameters_in_every_micro_batch() -> None:
+    plan = Configuration(model=model("gpt-7.5b"), dp=64, zero=3, micro_batches=4, stack=STACKS["zero"])
+    assert sent(plan)["data"] == pytest.approx(4 * 3 * 2 * model("gpt-7.5b").parameters * 63 / 64, rel=1e-9)

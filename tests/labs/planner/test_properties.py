@@ -79,6 +79,31 @@ def test_memory_never_grows_with_more_shards(plan: Configuration, axis: str) -> 
     assert memory(more).total <= memory(plan).total
 
 
+@given(plans(), st.integers(2, 8))
+@settings(max_examples=150, deadline=None)
+def test_a_longer_pipeline_costs_no_more_than_its_messages(plan: Configuration, pp: int) -> None:
+    """All bars together may grow with more stages, by what a pipeline adds and no state: on the first stage the output
+    of the embedding for each micro-batch more in flight, buffers for two messages each way, and the allocator's share
+    of it; on the last its own copy of a tied table. Layers must divide: a rest makes one stage fuller than its share.
+    """
+    plan = replace(plan, pp=1)
+    more = replace(plan, pp=pp)
+    assume(plan.zero <= 1 and plan.model.layers % pp == 0)
+    message = plan.length * plan.micro_batch * plan.model.hidden / (plan.tp if plan.sequence_parallel else 1)
+    flying = min(plan.micro_batches, pp) - 1
+    added = 1.05 * flying * message + 4 * message
+    assert rank_bars(more, stage=0).total <= memory(plan).total + added + 100
+
+
+def test_total_memory_may_grow_with_the_pipeline_where_the_states_shrink() -> None:
+    """Full recomputation of a small model with long micro-batches: what is in flight outweighs what is cut."""
+    shape = gpt(layers=8, hidden=64, heads=8, vocabulary=100, sequence=8192)
+    plans = [Configuration(model=shape, pp=pp, micro_batch=16, micro_batches=8, recompute="full") for pp in (2, 4, 8)]
+    totals = [rank_bars(plan, stage=0).total for plan in plans]
+    assert totals == sorted(totals)
+    assert [states(plan) for plan in plans] == sorted((states(plan) for plan in plans), reverse=True)
+
+
 def _runs(plan: Configuration) -> bool:
     try:
         plan.checked()
@@ -103,6 +128,13 @@ def test_the_fullest_rank_is_at_least_the_mean(plan: Configuration) -> None:
     assert found.total == max(each) == each[found.stage] >= sum(each) / len(each)
     assert found.rank == found.stage * plan.gpus // plan.pp
     assert found.fits == (found.total <= A100.memory)
+
+
+def test_a_first_and_a_last_stage_of_as_many_parameters_are_told_apart() -> None:
+    """BLOOM on two stages: a norm after the embedding and one before the head; but only the last has logits."""
+    plan = Configuration(model=model("bloom"), pp=2, micro_batches=1)
+    assert stage_parameters(plan, stage=0) == stage_parameters(plan, stage=1)
+    assert memory(plan).stage == 1
 
 
 @given(plans())

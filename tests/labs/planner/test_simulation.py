@@ -108,7 +108,8 @@ def test_context_parallel_ranks_are_counted_as_real_ones(cut: dict[str, Any]) ->
     plan = replace(ONE, model=replace(SMALL, tied=False), micro_batch=2, micro_batches=2, **cut)
     for found in simulate(plan):
         real = run.data["ranks"][found.rank]
-        assert [real["bytes"]["rest"][name] for name in ("parameters", "gradients", "optimizer_states")] == states(found)
+        rest = real["bytes"]["rest"]
+        assert [rest[name] for name in ("parameters", "gradients", "optimizer_states")] == states(found)
         for axis, counts in real["axes"].items():
             if axis != "world":
                 assert {name: each.as_dict() for name, each in found.axes[axis].items()} == counts, axis
