@@ -32,6 +32,8 @@ CASES = (
     "labs.cases.narrow_formats",
     "labs.stacks.deepspeed_zero",
     "labs.stacks.megatron_gpt",
+    "labs.stacks.fsdp",
+    "labs.stacks.largest_batch",
     "labs.stacks.accelerated",
     "labs.stacks.precision_gap",
 )

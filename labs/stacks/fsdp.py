@@ -110,13 +110,14 @@ def results() -> list[Row]:
         for each in data["shardings"]:
             theirs, of = each["fsdp"], f"{each['sharding']}, {wrap}"
             off = max(abs(a - b) for a, b in zip(theirs["losses"], data["reference_losses"], strict=True))
-            found += [
+            rows = [
+                Row(name="fsdp-gathered", value=theirs["gathered"], unit="B", of=of),
                 Row(name="fsdp-loss", value=off, of=of),
                 Row(name="fsdp-states", value=sum(theirs["rest"][name] for name in STATES), unit="B", of=of),
-                Row(name="fsdp-gathered", value=theirs["gathered"], unit="B", of=of),
                 Row(name="fsdp-peak", value=theirs["peak_total"], unit="B", of=of),
                 Row(name="fsdp-moved", value=theirs["traffic"], unit="B", of=of),
             ]
+            found += rows if wrap == "block" else rows[:1]  # units change only what is gathered at once
     return found
 
 
