@@ -178,8 +178,8 @@ def report(data: Mapping[str, Any], text: Translator, *, measured: float | None 
         ("precision-gap", stacks_shown.gap),
         ("fsdp", fsdp_shown.shown),
     ):
-        for part in shown(data, text) if data.get("lab") == name else ():
-            console.print(part, highlight=False)
+        for each in shown(data, text) if data.get("lab") == name else ():
+            console.print(each, highlight=False)
     if compared := rows_beside(data, words):
         console.print(_beside(compared, words))
     if data.get("lab") == "megatron-gpt":

@@ -24,8 +24,8 @@ from translations import Language, translator
 from translations.formats import bytes_
 
 ROOM = round(23.65 * 2**30)
-PARAMETERS = {"t1": 762e6, "t2": 1.5e9, "t5large": 737e6}
-"""Of the models: the posts print the first two, and T5-large is Raffel et al. 2020's with its head's table shared."""
+MODELS = {"t1": ("GPT-2 Large", 762e6), "t2": ("GPT-2 XL", 1.5e9), "t5large": ("T5-large", 737e6)}
+"""Names and parameters, by the posts' tables; T5-large's are counted from its published shape."""
 RANKS = 2
 
 
@@ -34,6 +34,7 @@ class Batch:
     """One printed largest batch. `states` are bytes on a GPU by formula; `batch` is None where the run did not fit."""
 
     source: str
+    model: str
     method: str
     gpus: int
     states: int
@@ -75,8 +76,11 @@ def batches() -> list[Batch]:
         for values in told["rows"]:
             row = dict(zip(names, values, strict=True))
             method, gpus = row["method"], row.get("gpus", RANKS)
-            each = round(bytes_a_parameter(method, gpus=gpus) * PARAMETERS[table])
-            found.append(Batch(source=source, method=method, gpus=gpus, states=each, batch=row["max_bs"]))
+            model, parameters = MODELS[table]
+            states = round(bytes_a_parameter(method, gpus=gpus) * parameters)
+            found.append(
+                Batch(source=source, model=model, method=method, gpus=gpus, states=states, batch=row["max_bs"])
+            )
     return found
 
 
@@ -87,6 +91,6 @@ def batches_table(language: Language) -> Table:
     for each in batches():
         between = "–" if each.of_sequence is None else " – ".join(bytes_(size, language) for size in each.of_sequence)
         printed = text("labs.batches-none") if each.batch is None else each.batch
-        rows.append([each.method, each.gpus, bytes_(each.states, language), printed, between])
-    header = [text(f"labs.batches-{name}") for name in ("method", "gpus", "states", "batch", "sequence")]
+        rows.append([each.model, each.method, each.gpus, bytes_(each.states, language), printed, between])
+    header = [text(f"labs.batches-{name}") for name in ("model", "method", "gpus", "states", "batch", "sequence")]
     return Table(rows, header=header, language=language, caption=text("labs.batches-title"))
