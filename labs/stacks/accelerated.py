@@ -13,7 +13,6 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -33,13 +32,13 @@ from labs.runner import rank as this
 from labs.runner import run
 from labs.stacks.environment import needs
 from labs.stacks.largest_batch import largest_batch, on_fullest
-from labs.stacks.torchs_own import Replicated
+from labs.stacks.running import run_of
+from labs.stacks.torchs_own import Replicated, ended_first
 from labs.stacks.what_ran import what_ran
 from labs.stacks.zero_engine import attribute, deepspeed_here
 from labs.strategies.units import MicroBatch, Recipe
 from labs.strategies.zero_2 import Zero2
 from labs.telemetry import Tracker
-from labs.telemetry.rows import Reader, read
 
 if TYPE_CHECKING:
     from labs.telemetry.rows import Row as MemoryRow
@@ -261,7 +260,12 @@ def train(options: AcceleratedOptions) -> dict[str, Any]:
     name = cast("str", options.way)
     if name.endswith("zero-2") and name != "zero-2":
         deepspeed_here()
-    with this.group() as group, tempfile.TemporaryDirectory() as place, training.watched(options) as tracker:
+    with ended_first() as group:
+        return trained(options, group)
+
+
+def trained(options: AcceleratedOptions, group: dist.ProcessGroup) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as place, training.watched(options) as tracker:
         rank, ranks, device = dist.get_rank(group), dist.get_world_size(group), this.device()
         tracker.name_axis(group, "data")
         model = model_of(options)
@@ -333,20 +337,10 @@ def conduct(
     rows: dict[int, tuple[MemoryRow, ...]] = {}
     reports: list[dict[str, Any]] = []
     for name in options.ways():
-        with tempfile.TemporaryDirectory(prefix="shardwise-") as place:
-            folder = Path(place)
-            with Reader(folder, ranks=ranks, on_row=on_row) if on_row else nullcontext():
-                outcome = run(
-                    here,
-                    ranks=ranks,
-                    arguments=replace(options, way=name).arguments(),
-                    timeout=timeout,
-                    on_output=on_output,
-                    folder=folder,
-                    python=python,
-                )
-            rows = read(folder)
-        reports = [cast("dict[str, Any]", each.value) for each in outcome.ranks]
+        chosen = replace(options, way=name)
+        reports, rows = run_of(
+            here, chosen, ranks=ranks, timeout=timeout, on_row=on_row, on_output=on_output, python=python
+        )
         found[name] = {key: value for key, value in reports[0].items() if key not in ("rank", "parameters")}
         found[name]["ran"] = what_ran(name, reports[0], parameters=reports[0]["parameters"], ranks=ranks)
     words = ["--reference", str(ranks), *options.arguments()]
