@@ -24,8 +24,8 @@ from translations import Language, translator
 from translations.formats import bytes_
 
 ROOM = round(23.65 * 2**30)
-MODELS = {"t1": ("GPT-2 Large", 762e6), "t2": ("GPT-2 XL", 1.5e9), "t5large": ("T5-large", 737e6)}
-"""Names and parameters, by the posts' tables; T5-large's are counted from its published shape."""
+MODELS = {"t1": ("GPT-2 Large", 762e6), "t2": ("GPT-2 XL", 1.5e9), "t5large": ("T5-large", 737.67e6)}
+"""Names and parameters, by the posts' tables; T5-large's by DeepSpeed's own documentation (`est_deepspeed.yaml`)."""
 RANKS = 2
 
 
