@@ -200,8 +200,8 @@ def compare(plan: Configuration, *, gpus_per_node: int) -> tuple[Compared, ...]:
         found.append(Compared(name=name, bytes=round(number), ours=round(ours), counts=counts, differs=differs))
 
     if plan.tp == plan.pp == 1:
-        node = min(gpus_per_node, gpus)
-        nodes = max(1, gpus // node)
+        node = gpus_per_node if gpus % gpus_per_node == 0 else gpus
+        nodes = gpus // node
         if plan.zero == 2:
             told = deepspeed_zero_2(parameters=shape.parameters, gpus_per_node=node, nodes=nodes)
             add("deepspeed", told.gpu, states, "states", *always)

@@ -47,6 +47,8 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = get_args(Implementation)
 STAGES: dict[int, Callable[..., Strategy]] = {0: DataParallel, 1: Zero1, 2: Zero2, 3: Zero3}
 DTYPES = {2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
 Axes = dict[str, dict[str, Count]]
+MOST_RANKS, MOST_MICRO_BATCHES = 2**20, 512
+"""Ranks of a mesh, and micro-batches of an interleaved schedule, all of which are run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,8 @@ def checked(plan: Configuration, implementation: Implementation) -> Configuratio
         or (shape.key_value_heads, shape.head_size * shape.heads) != (shape.heads, shape.hidden)
     ):
         raise CourseError("labs.simulate-plain", model=shape.title)
+    if plan.gpus > MOST_RANKS:
+        raise CourseError("labs.option-at-most", name="dp x tp x pp x cp", most=MOST_RANKS, value=plan.gpus)
     if implementation == "torch":
         if plan.cp > 1 or plan.interleave > 1:
             raise CourseError("labs.simulate-torch-axes")
@@ -104,6 +108,9 @@ def checked(plan: Configuration, implementation: Implementation) -> Configuratio
         raise CourseError("labs.simulate-zero", stage=plan.zero)
     if plan.interleave > 1 and plan.micro_batches % plan.pp:
         raise CourseError("labs.simulate-groups", pp=plan.pp, micro_batches=plan.micro_batches)
+    if plan.interleave > 1 and plan.micro_batches > MOST_MICRO_BATCHES:
+        most = MOST_MICRO_BATCHES * plan.dp * plan.micro_batch
+        raise CourseError("labs.option-at-most", name="batch", most=most, value=plan.global_batch)
     even = tuple(layers_of(layers=shape.layers, stages=plan.pp))
     if plan.stages and plan.stages != even:
         raise CourseError("labs.simulate-stages", even=", ".join(map(str, even)))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labs.planner.configuration import RECOMPUTE, STACKS, Configuration
+from labs.planner.estimators import compare
 from labs.planner.hardware import accelerator
 from labs.planner.links import axes
 from labs.planner.memory import advice, in_flight, memory, of_parameters, rank_bars, stage_parameters
@@ -200,6 +201,13 @@ def test_advice_is_only_what_can_run_and_keeps_the_batch(changes: dict[str, Any]
         other = replace(plan, **changed).checked()
         if each.change == "micro-batch":
             assert other.micro_batch * 2 == plan.micro_batch
+
+
+@pytest.mark.parametrize("zero", [2, 3])
+def test_every_gpu_is_counted_where_nodes_are_not_full(zero: int) -> None:
+    plan = Configuration(model=model("gpt-7.5b"), dp=9, zero=zero)
+    told = {node: compare(plan, gpus_per_node=node)[0].bytes for node in (1, 3, 7, 9, 16)}
+    assert len(set(told.values())) == 1
 
 
 # --- traffic by hand
