@@ -47,7 +47,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = get_args(Implementation)
 STAGES: dict[int, Callable[..., Strategy]] = {0: DataParallel, 1: Zero1, 2: Zero2, 3: Zero3}
 DTYPES = {2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
 Axes = dict[str, dict[str, Count]]
-MOST_RANKS, MOST_MICRO_BATCHES = 2**20, 512
+MOST_RANKS, MOST_MICRO_BATCHES = 2**17, 512
 """Ranks of a mesh, and micro-batches of an interleaved schedule, all of which are run."""
 
 

@@ -218,7 +218,7 @@ def test_what_the_labs_cannot_train_is_refused() -> None:
         (replace(ONE, cp=2), "torch", "simulate-torch-axes"),
         (replace(ONE, dp=2), "torch", "simulate-torch-zero"),
         (ONE, cast("Implementation", "jax"), "unknown-choice"),
-        (replace(ONE, dp=2**20 + 1), "labs", "option-at-most"),
+        (replace(ONE, dp=2**17 + 1), "labs", "option-at-most"),
         (replace(TORCH, pp=2, interleave=2, micro_batches=514), "labs", "option-at-most"),
     ]
     for plan, implementation, id in cases:
