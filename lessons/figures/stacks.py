@@ -102,3 +102,48 @@ def stages_beside(data: Mapping[str, Any]) -> Figure:
         return figure.beside(Table(lines, header=header, language=language).html)
 
     return draw
+
+
+def megatron_beside(data: Mapping[str, Any]) -> Figure:
+    """The JSON of `megatron-gpt`: model states of the fullest rank and bytes of each axis, ours above and Megatron
+    Core's below.
+    """
+    axes = [name for name in ("tensor", "pipeline", "data") if any(name in rank["axes"] for rank in data["ours"])]
+
+    def most(who: str, name: str) -> int:
+        """The most of any rank: model states at rest, or bytes that one axis moved in all steps."""
+        if name == "held":
+            return max(sum(int(rank["bytes"]["rest"][each]) for each in STATES) for rank in data[who])
+        return max(sum(int(count["bytes"]) for count in rank["axes"].get(name, {}).values()) for rank in data[who])
+
+    found = {name: (most("ours", name), most("ranks", name)) for name in ("held", *axes)}
+
+    def draw(language: Language) -> Svg:
+        said, words = Said(language), Words.of(language)
+        same = all(ours == theirs for name, (ours, theirs) in found.items() if name != "held")
+        title = said("megatron-beside" if same else "megatron-apart", ranks=len(data["ranks"]))
+        names = {name: said("stacks-held") if name == "held" else said(f"megatron-{name}") for name in found}
+        who = (said("stacks-ours"), "Megatron Core")
+        first = heading_height(title, width=WIDTH) + 18
+        sheet = Sheet(width=WIDTH, height=first + _STAGE * len(found), language=language)
+        heading(sheet, title)
+        left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in names.values()) + 16
+        left += max(text_width(name, size=LABEL_SIZE) for name in who) + 14
+        room = text_width(words.bytes(888e6), size=LABEL_SIZE) + 10
+        for index, (name, pair) in enumerate(found.items()):
+            along = scale(0, max(pair) or 1, start=left, end=WIDTH - MARGIN - room)
+            y = first + _STAGE * index
+            sheet.text(MARGIN, y + _ROW + 2, names[name], at="left", size=LABEL_SIZE, weight=600)
+            for row, amount in enumerate(pair):
+                at = y + _ROW * row
+                category = "parameters" if name == "held" else "communication"
+                sheet.text(left - 12, at + _THICK / 2 + 4, who[row], at="right", size=LABEL_SIZE)
+                sheet.category(category, path=rectangle(left, at, along(amount) - left, _THICK))
+                label = words.bytes(amount)
+                sheet.text(along(amount) + 8, at + _THICK / 2 + 4, label, size=LABEL_SIZE, weight=600, ltr=True)
+        lines = [(names[name], *map(words.bytes, pair)) for name, pair in found.items()]
+        sentences = [said("megatron-alt", quantity=name, ours=ours, theirs=theirs) for name, ours, theirs in lines]
+        figure = sheet.svg(alt=" ".join([words.sentence(title), *sentences]))
+        return figure.beside(Table(lines, header=[said("stacks-run"), *who], language=language).html)
+
+    return draw

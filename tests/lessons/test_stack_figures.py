@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lessons.figures.stacks import stages_beside
+from lessons.figures.stacks import megatron_beside, stages_beside
 from translations import language
 
 
@@ -34,3 +34,20 @@ def test_the_title_compares_and_the_numbers_stand_under_the_figure() -> None:
 def test_every_language_draws_it() -> None:
     for code in ("nl", "ar"):
         assert "DeepSpeed" in stages_beside(DATA)(language(code))._repr_mimebundle_()["text/html"]
+
+
+def rank(held: int, tensor: int) -> dict[str, Any]:
+    rest = {"parameters": held, "gradients": held, "optimizer_states": 2 * held}
+    return {"bytes": {"rest": rest}, "axes": {"tensor": {"all_reduce": {"count": 2, "bytes": tensor}}}}
+
+
+def test_megatrons_bytes_stand_beside_ours_and_the_title_says_whether_they_are_the_same() -> None:
+    same = {"ours": [rank(1000, 5000), rank(2000, 5000)], "ranks": [rank(1000, 5000), rank(2500, 5000)]}
+    figure = megatron_beside(same)(language("en"))
+    assert "moves the same bytes on each axis" in figure.alt
+    for each in ("8.00\u202fkB", "10.0\u202fkB", "5.00\u202fkB", "Tensor axis"):
+        assert each in figure.table
+    apart = {**same, "ranks": [rank(1000, 5000), rank(2500, 6000)]}
+    assert "the same bytes" not in megatron_beside(apart)(language("en")).alt
+    for code in ("nl", "ar"):
+        assert "Megatron Core" in megatron_beside(apart)(language(code)).table
