@@ -8,9 +8,7 @@ watched by the same tracker. The lab runs both, stage by stage.
 from __future__ import annotations
 
 import dataclasses
-import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -33,14 +31,16 @@ from labs.planner.deepspeed import BUCKET, predict_deepspeed
 from labs.runner import rank as this
 from labs.runner import run
 from labs.stacks.environment import needs, version
+from labs.stacks.running import run_of, summary
 from labs.stacks.zero_engine import attribute, deepspeed_here, tensors_in
 from labs.telemetry import Tracker
-from labs.telemetry.rows import Reader, read
 
 if TYPE_CHECKING:
-    from labs.telemetry.rows import Row, Told
+    from labs.telemetry.rows import Told
 
 STATES = ("parameters", "gradients", "optimizer_states")
+ENGINE = ("optimizer", "adam_steps", "offloaded")
+"""What only the engine's and the offloading ranks report."""
 
 
 def train(options: DeepSpeedOptions) -> dict[str, Any]:
@@ -113,11 +113,11 @@ def conduct(
     stages = []
     for stage in options.stages():
         chosen = dataclasses.replace(options, stage=stage)
-        theirs, rows = _run(
+        theirs, rows = run_of(
             here, chosen, ranks=ranks, timeout=timeout, on_row=on_row, on_output=on_output, python=python
         )
-        ours, _ = _run(*_ours(chosen), ranks=ranks, timeout=timeout)
-        stages.append({"stage": stage, "deepspeed": summary(theirs), "ours": summary(ours)})
+        ours, _ = run_of(*_ours(chosen), ranks=ranks, timeout=timeout)
+        stages.append({"stage": stage, "deepspeed": summary(theirs, *ENGINE), "ours": summary(ours, *ENGINE)})
     words = ["--reference", str(ranks), *chosen.arguments()]
     alone = run(here, ranks=1, arguments=words, timeout=timeout).ranks[0].value
     data = together("deepspeed-zero", options, theirs, reference_losses=cast("dict[str, Any]", alone)["losses"])
@@ -135,45 +135,6 @@ def _ours(options: DeepSpeedOptions) -> tuple[Path, TrainingOptions]:
     if options.offload == "none":
         return folder / "zero.py", ZeroOptions(**shared)
     return folder / "offload.py", OffloadOptions(**shared, to="memory")
-
-
-def _run(
-    script: Path,
-    options: TrainingOptions,
-    *,
-    ranks: int,
-    timeout: float,
-    on_row: Callable[[int, Told], None] | None = None,
-    on_output: Callable[[int, str], None] | None = None,
-    python: Path | None = None,
-) -> tuple[list[dict[str, Any]], dict[int, tuple[Row, ...]]]:
-    """The reports of the ranks, and the rows of what they held."""
-    with tempfile.TemporaryDirectory(prefix="shardwise-") as place:
-        folder = Path(place)
-        with Reader(folder, ranks=ranks, on_row=on_row) if on_row else nullcontext():
-            outcome = run(
-                script,
-                ranks=ranks,
-                arguments=options.arguments(),
-                timeout=timeout,
-                on_output=on_output,
-                folder=folder,
-                python=python,
-            )
-        rows = read(folder)
-    return [cast("dict[str, Any]", each.value) for each in outcome.ranks], rows
-
-
-def summary(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What the fullest rank held, and what one step moved."""
-    fullest = max(reports, key=lambda each: sum(each["bytes"]["rest"].values()))
-    names = ("losses", "peak_total", "collectives", "predicted", "optimizer", "adam_steps", "offloaded")
-    kept = {name: fullest[name] for name in names if name in fullest}
-    return {
-        **kept,
-        "rest": fullest["bytes"]["rest"],
-        "traffic": sum(count["bytes"] for count in fullest["collectives"].values()),
-    }
 
 
 def results() -> list[Found]:

@@ -7,9 +7,7 @@ of Megatron's GPTModel with the weights, the data and the Adam of ours, by Megat
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,7 +27,7 @@ from labs.runner import run
 from labs.stacks.environment import needs, version
 from labs.stacks.megatron_here import PATCHES, config_of, gpt_of, megatron_here, take_weights
 from labs.stacks.megatron_layers import layers_beside
-from labs.telemetry.rows import Reader, read
+from labs.stacks.running import run_of
 
 if TYPE_CHECKING:
     from labs.telemetry.rows import Told
@@ -119,27 +117,16 @@ def conduct(
 ) -> LabRun:
     """Megatron's ranks, then ours on the same layout, then one process."""
     python, here = needs("megatron.core"), Path(__file__)
-    with tempfile.TemporaryDirectory(prefix="shardwise-") as place:
-        folder = Path(place)
-        with Reader(folder, ranks=ranks, on_row=on_row) if on_row else nullcontext():
-            theirs = run(
-                here,
-                ranks=ranks,
-                arguments=options.arguments(),
-                timeout=timeout,
-                on_output=on_output,
-                folder=folder,
-                python=python,
-            )
-        rows = read(folder)
+    reports, rows = run_of(
+        here, options, ranks=ranks, timeout=timeout, on_row=on_row, on_output=on_output, python=python
+    )
     own = options.ours()
-    ours = run(here.parents[1] / "layout.py", ranks=ranks, arguments=own.arguments(), timeout=timeout)
+    ours, _ = run_of(here.parents[1] / "layout.py", own, ranks=ranks, timeout=timeout)
     words = ["--reference", str(ranks), *own.arguments()]
     alone = run(here.parents[1] / "layout.py", ranks=1, arguments=words, timeout=timeout).ranks[0].value
-    reports = [cast("dict[str, Any]", each.value) for each in theirs.ranks]
     data = together("megatron-gpt", options, reports, reference_losses=cast("dict[str, Any]", alone)["losses"])
     kept = ("rank", "losses", "bytes", "peak_total", "axes", "collectives")
-    data["ours"] = [{name: cast("dict[str, Any]", each.value)[name] for name in kept} for each in ours.ranks]
+    data["ours"] = [{name: each[name] for name in kept} for each in ours]
     return LabRun(data=data, rows=rows)
 
 

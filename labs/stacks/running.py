@@ -43,11 +43,12 @@ def run_of(
     return [cast("dict[str, Any]", each.value) for each in outcome.ranks], rows
 
 
-def summary(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What the fullest rank held, and what one step moved."""
+def summary(reports: Sequence[dict[str, Any]], *also: str) -> dict[str, Any]:
+    """What the fullest rank held, and what one step moved; `also` names what some reports have besides."""
     fullest = max(reports, key=lambda each: sum(each["bytes"]["rest"].values()))
     return {
         **{name: fullest[name] for name in ("losses", "peak_total", "collectives", "axes", "predicted")},
+        **{name: fullest[name] for name in also if name in fullest},
         "rest": fullest["bytes"]["rest"],
         "gathered": fullest["bytes"]["peak"]["communication"],
         "traffic": sum(count["bytes"] for count in fullest["collectives"].values()),
