@@ -88,15 +88,20 @@ SLOTS = [
 ]
 
 
+REWARDS = {"reward": 1.5, "right": 0.5, "any": 1.0}
+
+
 def test_each_view_draws_what_it_is_for() -> None:
     told: list[Told] = [
         *SLOTS,
         Traffic(seconds=1.0, axis="tensor", bytes=1_000_000),
         Event(seconds=1.0, name="step", rank=0, values={"step": 0}),
         Event(seconds=2.0, name="killed", rank=0),
+        *(Event(seconds=2.0, name="rewarded", rank=0, values={**REWARDS, "step": n}) for n in (0, 1)),
         ROW,
     ]
     said = {"memory": "4.00 MB", "timetable": "idle for 25%", "traffic": "1.00 MB", "timeline": "Rank 0 was killed"}
+    said["reward"] = "2 steps"
     assert set(said) == set(VIEWS)
     for view, words in said.items():
         shown = live(view, ranks=1, formula=None, language="en")
