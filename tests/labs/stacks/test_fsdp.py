@@ -38,12 +38,12 @@ def held_to_the_formula(data: dict[str, Any], precision: str) -> None:
             assert found["rest"][category] == size, (name, category)
         moved = {axis: sum(each["bytes"] for each in own.values()) for axis, own in found["axes"].items()}
         assert moved == found["predicted"]["traffic"], name
-        more = found["gathered"] - found["predicted"]["gathered"]
-        if name in ("keep", "free", "part") and data["layout"]["wrap"] != "size":
-            # Two or three units' worth are gathered at once; gloo's thread may hold one of them a moment longer.
-            assert more == 0 or 0 < more <= found["predicted"]["gathered"] / 2, name
-        else:  # what DDP tells its ranks first; among many small units, and over copies, shards of gradients too
-            assert 0 <= more < max(128, 2 * found["rest"]["gradients"]), name
+        # Two or three units' worth are gathered at once; gloo's thread may hold one of them a moment longer.
+        held = found["predicted"]["gathered"] / 2
+        if name not in ("keep", "free", "part") or data["layout"]["wrap"] == "size":
+            # what DDP tells its ranks first; among many small units, and over copies, shards of gradients too
+            held += max(128, 2 * found["rest"]["gradients"])
+        assert 0 <= found["gathered"] - found["predicted"]["gathered"] <= held, name
 
 
 @pytest.mark.parametrize(
