@@ -77,12 +77,16 @@ def test_stage_3_gathers_twice_only_when_it_may_keep_nothing() -> None:
 
 @pytest.mark.stacks
 def test_the_bucket_has_its_whole_size_however_small_the_model_is() -> None:
-    peaks = [
-        run_lab("deepspeed-zero", ranks=2, stage=2, reduce_bucket=bucket, **MODEL).data["stages"][0]["deepspeed"]
-        for bucket in (100_000, 1_100_000)
-    ]
-    more = peaks[1]["peak_total"] - peaks[0]["peak_total"]
-    assert more == pytest.approx(4 * 1_000_000, rel=0.01), "gloo's thread may hold a message's buffer a moment longer"
+    def peak(bucket: int) -> int:
+        data = run_lab("deepspeed-zero", ranks=2, stage=2, reduce_bucket=bucket, **MODEL).data
+        return int(data["stages"][0]["deepspeed"]["peak_total"])
+
+    small, large = peak(100_000), peak(1_100_000)
+    for _ in range(3):  # gloo's thread may hold a message's buffer a moment longer: the least of some runs has none
+        if large - small == 4 * 1_000_000:
+            break
+        small, large = min(small, peak(100_000)), min(large, peak(1_100_000))
+    assert large - small == 4 * 1_000_000
 
 
 def test_the_formula_by_hand() -> None:

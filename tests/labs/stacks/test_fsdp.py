@@ -4,6 +4,7 @@ of sharding and of units.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +28,39 @@ BOUND = {"fp32": 2e-6, "fp64": 1e-10, "bf16": 5e-3}
 MODEL: dict[str, Any] = {"layers": 2, "hidden": 30, "heads": 3, "sequence": 8, "steps": 3}
 
 
-def held_to_the_formula(data: dict[str, Any], precision: str) -> None:
-    for each in data["shardings"]:
-        name, found = each["sharding"], each["fsdp"]
-        for who in ("fsdp", "ours"):
-            if each[who] is not None:
-                off = [abs(a - b) for a, b in zip(each[who]["losses"], data["reference_losses"], strict=True)]
-                assert max(off) < BOUND[precision], (name, who)
-        for category, size in found["predicted"]["states"].items():
-            assert found["rest"][category] == size, (name, category)
-        moved = {axis: sum(each["bytes"] for each in own.values()) for axis, own in found["axes"].items()}
-        assert moved == found["predicted"]["traffic"], name
-        # Two or three units' worth are gathered at once; gloo's thread may hold one of them a moment longer.
-        held = found["predicted"]["gathered"] / 2
-        if name not in ("keep", "free", "part") or data["layout"]["wrap"] == "size":
-            # what DDP tells its ranks first; among many small units, and over copies, shards of gradients too
-            held += max(128, 2 * found["rest"]["gradients"])
-        assert 0 <= found["gathered"] - found["predicted"]["gathered"] <= held, name
+TRIES = 4
+"""Runs until what is gathered is seen without a buffer that gloo's thread holds a moment longer."""
+
+
+def held_to_the_formula(lab: Callable[[], dict[str, Any]], precision: str) -> None:
+    """Losses, states and traffic in every run; what is gathered at once in one of some: the tracker counts what gloo's
+    thread has not let go of, so a run may show more than FSDP2 gathers, and never less.
+    """
+    least: dict[str, int] = {}
+    for _ in range(TRIES):
+        data = lab()
+        over = []
+        for each in data["shardings"]:
+            name, found = each["sharding"], each["fsdp"]
+            for who in ("fsdp", "ours"):
+                if each[who] is not None:
+                    off = [abs(a - b) for a, b in zip(each[who]["losses"], data["reference_losses"], strict=True)]
+                    assert max(off) < BOUND[precision], (name, who)
+            for category, size in found["predicted"]["states"].items():
+                assert found["rest"][category] == size, (name, category)
+            moved = {axis: sum(each["bytes"] for each in own.values()) for axis, own in found["axes"].items()}
+            assert moved == found["predicted"]["traffic"], name
+            more = found["gathered"] - found["predicted"]["gathered"]
+            least[name] = min(more, least.get(name, more))
+            assert more >= 0, name
+            exact = name in ("keep", "free", "part") and data["layout"]["wrap"] != "size"
+            # Else there is what DDP tells its ranks first; among many small units, and over copies, gradients' shards.
+            bound = 1 if exact else max(128, 2 * found["rest"]["gradients"])
+            if least[name] >= bound:
+                over.append((name, least[name], bound))
+        if not over:
+            return
+    raise AssertionError(over)
 
 
 @pytest.mark.parametrize(
@@ -58,12 +75,16 @@ def held_to_the_formula(data: dict[str, Any], precision: str) -> None:
 def test_every_sharding_has_the_losses_of_one_process_and_the_bytes_of_the_formula(
     ranks: int, options: dict[str, Any]
 ) -> None:
-    lab = run_lab("fsdp", ranks=ranks, **MODEL, **options)
     expected = ["none", "keep", "free", "part", "hybrid"]
     expected = expected if ranks == 4 else expected[:3]
     expected = expected[1:] if options.get("cpu_offload") else expected
-    assert [each["sharding"] for each in lab.data["shardings"]] == expected
-    held_to_the_formula(lab.data, options.get("precision", "fp32"))
+
+    def lab() -> dict[str, Any]:
+        data = run_lab("fsdp", ranks=ranks, **MODEL, **options).data
+        assert [each["sharding"] for each in data["shardings"]] == expected
+        return data
+
+    held_to_the_formula(lab, options.get("precision", "fp32"))
 
 
 def test_one_rank_alone_gathers_nothing() -> None:

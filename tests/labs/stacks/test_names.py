@@ -13,7 +13,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import wrap
 
 from labs.planner.deepspeed_config import known
-from labs.stacks.environment import FOLDER, missing
+from labs.stacks.environment import FOLDER
 from labs.stacks.names import Idea, history, history_table, ideas, libraries, names_table
 from translations import language, translator
 
@@ -64,8 +64,6 @@ def test_names_of_deepspeed_are_keys_that_it_reads() -> None:
 
 @pytest.mark.stacks
 def test_names_of_megatron_stand_in_its_source() -> None:
-    if said := missing("megatron.core"):
-        pytest.skip(said)
     folder = next(Path(FOLDER).glob("lib/python*/site-packages/megatron/core"))
     source = "".join(path.read_text() for path in folder.rglob("*.py"))
     for name in names_of("megatron"):
