@@ -237,10 +237,10 @@ _BLOOM_SOLVED = {
     "bloom-reshape": "README, Checkpoint reshaping",
 }
 _MT_NLG_SOLVED = {
-    "mt-nlg-layout": "section 2.2",
-    "mt-nlg-mapping": "section 2.3",
-    "mt-nlg-batch": "sections 2.4, 3.2",
-    "mt-nlg-init": "section 3.2",
+    "mt-nlg-layout": "arXiv 2201.11990, 2.2",
+    "mt-nlg-mapping": "arXiv 2201.11990, 2.3",
+    "mt-nlg-batch": "arXiv 2201.11990, 2.4, 3.2",
+    "mt-nlg-init": "arXiv 2201.11990, 3.2",
 }
 
 
