@@ -38,7 +38,7 @@ def beside_published(rows: Sequence[Compared], *, message: str, language: Langua
     def x(ratio: float) -> float:
         return left + (right - left) * (min(max(ratio, LEAST), MOST) - LEAST) / (MOST - LEAST)
 
-    for tick in (0.5, 0.75, 1.0, 1.25, 1.5):
+    for tick in (0.6, 0.8, 1.0, 1.2, 1.4):
         sheet.line(x(tick), top, x(tick), bottom, opacity=0.7 if tick == 1 else 0.18, width=1.5 if tick == 1 else 1)
         label = number(tick, words.language, digits=2)
         sheet.text(x(tick), bottom + 16, label, at="middle", size=SMALL_SIZE, quiet=True, ltr=True)

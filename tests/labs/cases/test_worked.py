@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 
 import pytest
 
@@ -97,3 +98,15 @@ def test_the_command_shows_reasons_and_what_was_solved(capsys: pytest.CaptureFix
 def test_another_name_is_told_which_there_are() -> None:
     with pytest.raises(CourseError, match="bloom-176b, mt-nlg-530b"):
         worked.case("gpt-5")
+
+
+def test_ticks_of_the_figure_stand_where_their_labels_say() -> None:
+    """The label of every line, read back, is the ratio that the line stands for: evenly spaced around 1."""
+    markup = worked_shown.figure(worked.case("bloom-176b"), "en").markup
+    lines = re.findall(r'<line x1="([\d.]+)" y1="[\d.]+" x2="\1"', markup)
+    labels = [float(each) for each in re.findall(r'text-anchor="middle"[^>]*>([\d.]+)<', markup)]
+    places = sorted({float(each) for each in lines})
+    assert len(labels) == len(places) == 5
+    scale = (places[-1] - places[0]) / (labels[-1] - labels[0])
+    for place, label in zip(places, labels, strict=True):
+        assert place == pytest.approx(places[0] + (label - labels[0]) * scale, abs=0.2)
