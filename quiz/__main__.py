@@ -1,4 +1,6 @@
-"""`python -m quiz check`: the form of the bank. `python -m quiz show ITEM`: one item with its key, for its author."""
+"""`python -m quiz check [UNIT ...]`: the form of the bank. `show ITEM`: one item with its key, for its author.
+`curriculum`: writes which items and exercises belong to each objective and misconception.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 
-from quiz import grading, lint, variants
-from quiz.items import item, items, units
+from quiz import curriculum, grading, lint, variants
+from quiz.items import BANK, item, items, units
 from quiz.rendering import plain
 from quiz.session import question
 
@@ -17,24 +19,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """0 when the bank is in order, 1 when something was found."""
     parser = argparse.ArgumentParser(prog="python -m quiz", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("check", help="the form of every item, in every released language")
+    checking = commands.add_parser("check", help="the form of every item, in every released language")
+    checking.add_argument("units", nargs="*", metavar="UNIT", help="only the banks of these units")
+    commands.add_parser("curriculum", help="write curriculum.yaml anew")
     show = commands.add_parser("show", help="one item as a learner meets it, with its key")
     show.add_argument("item")
     show.add_argument("--seed", type=int, default=0)
     show.add_argument("--lang", default="en")
     options = parser.parse_args(arguments)
-    return _check() if options.command == "check" else _show(options.item, options.seed, options.lang)
+    if options.command == "show":
+        return _show(options.item, options.seed, options.lang)
+    if options.command == "curriculum":
+        curriculum.write()
+        return 0
+    return _check(options.units)
 
 
-def _check() -> int:
-    findings = lint.check()
+def _check(asked: Sequence[str]) -> int:
+    findings = lint.check([BANK / f"{unit}.yaml" for unit in asked] or None)
     for finding in findings:
         print(finding)
     if findings:
         return 1
-    bank = [each for unit in units() for each in items(unit)]
+    checked = asked or units()
+    bank = [each for unit in checked for each in items(unit)]
     forms = ", ".join(f"{count} {form}" for form, count in Counter(each.form for each in bank).most_common())
-    print(f"{len(bank)} items in {len(units())} units are in order: {forms}.")
+    print(f"{len(bank)} items in {len(checked)} units are in order: {forms}.")
     return 0
 
 

@@ -11,18 +11,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
-from quiz import grading
+from quiz import curriculum, grading
 from quiz.expressions import ExpressionError, evaluate, names_in
 from quiz.items import (
     FOLDER,
     Argument,
     Call,
-    Inversion,
+    Form,
     Item,
     Option,
     Pair,
-    Slip,
     Step,
     Value,
     Word,
@@ -77,6 +77,7 @@ def check(paths: Iterable[Path] | None = None, *, of: Iterable[Language] | None 
             findings += faults
             sound += [] if faults else [item]
         findings += (Finding(file=path.name, line=0, item="", text=text) for text in bank_faults(sound, chosen))
+        findings += (Finding(file=path.name, line=0, item="", text=text) for text in size_faults(bank))
         if bank and bank[0].unit != path.stem:
             findings.append(
                 Finding(file=path.name, line=1, item="", text=f"the file is of unit {bank[0].unit}; name it so")
@@ -84,6 +85,7 @@ def check(paths: Iterable[Path] | None = None, *, of: Iterable[Language] | None 
     if paths is None:
         everything = tuple(item for bank in banks.values() for item in bank)
         findings += (Finding(file="objectives.yaml", line=0, item="", text=t) for t in list_faults(everything))
+        findings += (Finding(file=curriculum.FILE.name, line=0, item="", text=t) for t in curriculum.faults())
     return tuple(findings)
 
 
@@ -94,7 +96,7 @@ def item_faults(item: Item, of: Sequence[Language]) -> Iterator[str]:
         yield f"objective '{item.objective}' is not in objectives.yaml"
     elif known[item.objective].unit != item.unit:
         yield f"objective '{item.objective}' belongs to unit {known[item.objective].unit}"
-    for named in _misconceptions_of(item):
+    for named in curriculum.misconceptions_of(item):
         if named not in misconceptions():
             yield f"misconception '{named}' is not in misconceptions.yaml, which is the closed list"
     broken = [*_key_faults(item), *_unit_faults(item)]
@@ -140,6 +142,22 @@ def bank_faults(bank: Sequence[Item], of: Sequence[Language]) -> Iterator[str]:
                 f"more often than chance ({allowed}): {names}. Shorten the keys or say more in a wrong option"
             )
     yield from _position_faults(choices)
+
+
+def size_faults(bank: Sequence[Item]) -> Iterator[str]:
+    """What a bank whose lesson is there must have: enough items, most of them computed or drawn anew, in every form."""
+    if bank and bank[0].unit in policy().begun:
+        return
+    if len(bank) < policy().items_at_least:
+        yield f"the bank has {len(bank)} items; a unit has {policy().items_at_least} or more"
+    anew = [item for item in bank if item.parameters or item.form in ("number", "bytes")]
+    if len(anew) < policy().anew_at_least * len(bank):
+        yield (
+            f"{len(anew)} of {len(bank)} items have seeded variants or a computed key; "
+            f"{policy().anew_at_least:.0%} must"
+        )
+    if missing := [form for form in get_args(Form) if form not in {item.form for item in bank}]:
+        yield f"no item has the form {', '.join(missing)}; a learner meets every form in every unit"
 
 
 def list_faults(items: Sequence[Item]) -> Iterator[str]:
@@ -196,6 +214,8 @@ def _key_faults(item: Item) -> Iterator[str]:
     for option in item.options:
         if option.misconception and option.correct and item.form != "several":
             yield f"option '{option.key}' is right and names a misconception"
+        if not option.misconception and not option.correct:
+            yield f"option '{option.key}' is wrong and names no misconception; every wrong option stands for one"
         if item.form == "fault" and not 1 <= option.line <= len(item.code.splitlines()):
             yield f"option '{option.key}' names line {option.line}; the code has {len(item.code.splitlines())}"
     order = [step.key for step in item.steps]
@@ -335,13 +355,6 @@ def texts(item: Item) -> Iterator[tuple[str, str]]:
     for name, steps in (("steps", item.steps), ("answers", item.answers)):
         for step in steps:
             yield f"{name}.{step.key}.text", step.text
-
-
-def _misconceptions_of(item: Item) -> Iterator[str]:
-    parts: tuple[Option | Slip | Inversion | Pair, ...] = (*item.options, *item.slips, *item.inversions, *item.pairs)
-    for part in parts:
-        if part.misconception:
-            yield part.misconception
 
 
 def _finding(path: Path, item: Item, text: str) -> Finding:

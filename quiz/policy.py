@@ -20,7 +20,10 @@ class Policy:
     misconception_repeats: int
     recall_at_most: float
     applied_at_least: float
+    items_at_least: int
+    anew_at_least: float
     checked_variants: int
+    begun: tuple[str, ...]
 
 
 @functools.cache
@@ -30,4 +33,4 @@ def policy() -> Policy:
     version = fields.pop("version")
     if version != 1:
         raise ValueError(f"policy.yaml has version {version}; this course reads version 1")
-    return Policy(**fields)
+    return Policy(**{**fields, "begun": tuple(fields["begun"])})
