@@ -19,7 +19,7 @@ from labs.telemetry.categories import CATEGORIES, Bytes
 from translations import CourseError
 
 if TYPE_CHECKING:
-    from labs.telemetry.rows import Row, Told
+    from labs.telemetry.rows import Row, Slot, Told
 
 When = Literal["rest", "peak"]
 MAX_RANKS = 16
@@ -213,7 +213,7 @@ def run_lab(
     """
     from labs.runner import run
     from labs.telemetry import events
-    from labs.telemetry.rows import Reader, read
+    from labs.telemetry.rows import Reader, read, slots
 
     chosen = lab(name)
     number = ranks_of(name, options, ranks)
@@ -238,6 +238,7 @@ def run_lab(
                 python=python,
             )
         rows, happened = read(folder), events.read(folder)
+        idle = idle_share(slots(folder), ranks=number)
     reports = [cast("dict[str, Any]", result.value) for result in outcome.ranks]
     losses: list[float] = []
     if chosen.reference:
@@ -247,7 +248,19 @@ def run_lab(
     data = together(name, settings, reports, reference_losses=losses)
     if happened:
         data["events"] = [each.as_dict() for each in happened]
+    if idle is not None:
+        data["bubble_by_clock"] = idle
     return LabRun(data=data, rows=rows)
+
+
+def idle_share(told: Sequence[tuple[int, Slot]], *, ranks: int) -> float | None:
+    """The bubble of the last whole step by the ranks' own clocks; None where no rank ran slots."""
+    from labs.telemetry.slots import Timetable, bubble
+
+    taken = Timetable(ranks)
+    for rank, slot in told:
+        taken.take(rank, slot)
+    return None if taken.whole is None else bubble(taken.whole)
 
 
 def together(

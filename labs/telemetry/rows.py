@@ -213,6 +213,16 @@ def read(folder: Path) -> dict[int, tuple[Row, ...]]:
     }
 
 
+def slots(folder: Path) -> list[tuple[int, Slot]]:
+    """All slots of a pipeline in a run's folder, each with its rank, in a rank's own order."""
+    found = []
+    for path in sorted(folder.glob("rank-*.rows")):
+        if (rank := path.stem.removeprefix("rank-")).isdecimal():
+            told = (_parsed(line, 0.0) for line in path.read_bytes().splitlines())
+            found += [(int(rank), each) for each in told if isinstance(each, Slot)]
+    return found
+
+
 def _parsed(line: bytes, origin: float) -> Row | Slot | Traffic | None:
     """None for a line that is not whole: its rank was killed while it wrote."""
     try:

@@ -13,10 +13,12 @@ from lessons.figures.arrangements import (
 from lessons.figures.base import Figure
 from lessons.figures.checkpoints import cuts, lost
 from lessons.figures.layouts import map_of_layouts
-from lessons.figures.measurements import bytes_per_parameter, losses, measured_peak, measured_states
+from lessons.figures.measurements import bytes_per_parameter, differences, losses, measured_peak, measured_states
+from lessons.figures.one_gpu import counters, ways_to_share
+from lessons.figures.meshes import on_machines, on_ranks
 from lessons.figures.pipelines import messages, schedule, stages
 from lessons.figures.planned import links_of, memory_of, step_of
-from lessons.figures.products import regions, split_products
+from lessons.figures.products import regions, split_heads, split_loss, split_products
 from lessons.figures.rewards import one_try_and_many, rewards_of_seeds
 from lessons.figures.roofline import roofline
 from lessons.figures.serving import slots, token_times
@@ -26,8 +28,10 @@ __all__ = [
     "Figure",
     "against_sequence",
     "bytes_per_parameter",
+    "counters",
     "cuts",
     "data_parallel_step",
+    "differences",
     "gathers_in_a_step",
     "gradients_in_backward",
     "kept_in_backward",
@@ -40,6 +44,8 @@ __all__ = [
     "measured_states",
     "memory_of",
     "messages",
+    "on_machines",
+    "on_ranks",
     "one_try_and_many",
     "regions",
     "rewards_of_seeds",
@@ -49,10 +55,13 @@ __all__ = [
     "shardings",
     "shards_or_layers",
     "slots",
+    "split_heads",
+    "split_loss",
     "split_products",
     "stages",
     "step_of",
     "token_times",
     "two_halves",
+    "ways_to_share",
     "who_holds_what",
 ]

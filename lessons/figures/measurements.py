@@ -99,3 +99,53 @@ def losses(runs: Mapping[str, Sequence[float]], *, title: str) -> Figure:
         return figure.beside(Table(lines, header=header, language=language).html)
 
     return draw
+
+
+EXACT = -17
+"""Where a difference of nothing is drawn, as a power of ten: below what fp64 can show of a number near 1."""
+
+
+def differences(runs: Mapping[str, Sequence[float]], *, title: str) -> Figure:
+    """How far each run's losses lie from those of one process, step by step, in powers of ten; the name at its end."""
+
+    def draw(language: Language) -> Svg:
+        said = Said(language)
+        top, tall, left, right = heading_height(title, width=WIDTH) + 16, 230.0, MARGIN + 52, WIDTH - 200
+        sheet = Sheet(width=WIDTH, height=top + tall + 44, language=language)
+        heading(sheet, title)
+        powers = {name: [math.log10(each) if each > 10**EXACT else EXACT for each in own] for name, own in runs.items()}
+        low = math.floor(min(map(min, powers.values())))
+        high = math.ceil(max(map(max, powers.values())))
+        steps = max(map(len, runs.values()))
+
+        def x(step: int) -> float:
+            return left + (right - left) * step / max(steps - 1, 1)
+
+        def y(power: float) -> float:
+            return top + tall * (high - power) / max(high - low, 1)
+
+        for tick in range(low, high + 1, max(1, (high - low) // 8)):
+            sheet.line(left, y(tick), right, y(tick), opacity=0.18)
+            label = "0" if tick == EXACT else f"1e{tick}"
+            sheet.text(left - 8, y(tick) + 4, label, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+        for step in range(0, steps, max(1, steps // 6)):
+            sheet.text(x(step), top + tall + 18, str(step), at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
+        sheet.text((left + right) / 2, top + tall + 36, said("losses-steps"), at="middle", size=SMALL_SIZE, quiet=True)
+        dashes, beneath = ("", "5 3", "2 3", "9 3 2 3"), math.inf
+        for index, (_, own) in enumerate(powers.items()):
+            for step, (before, after) in enumerate(pairwise(own)):
+                sheet.line(x(step), y(before), x(step + 1), y(after), width=2, dash=dashes[index % len(dashes)])
+        for name, own in sorted(powers.items(), key=lambda each: each[1][-1]):
+            beneath = min(y(own[-1]) + 4, beneath - 16)
+            sheet.text(x(len(own) - 1) + 10, beneath, name, at="left", size=LABEL_SIZE, weight=600)
+        told = [
+            said("differences-alt", name=name, first=f"{own[0]:.0e}", last=f"{own[-1]:.0e}", count=len(own))
+            for name, own in runs.items()
+        ]
+        lines = [
+            [step, *(f"{own[step]:.1e}" if step < len(own) else "" for own in runs.values())] for step in range(steps)
+        ]
+        table = Table(lines, header=[said("losses-step"), *runs], language=language)
+        return sheet.svg(alt=" ".join([f"{title}.", *told])).beside(table.html)
+
+    return draw

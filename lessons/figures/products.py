@@ -57,6 +57,109 @@ def split_products(*, ranks: int) -> Figure:
     return draw
 
 
+def split_heads(*, ranks: int, heads: int) -> Figure:
+    """Attention cut by heads: columns of queries, keys and values, heads that attend alone, rows of the last matrix."""
+
+    def draw(language: Language) -> Svg:
+        said = Said(language)
+        title = said("heads-title")
+        top = heading_height(title, width=WIDTH) + 14
+        tall, narrow, third, gap, step = 84.0, 52.0, 84.0, 4.0, 34.0
+        sheet = Sheet(width=WIDTH, height=top + 2 * tall + 36, language=language)
+        heading(sheet, title)
+        middle, each = top + tall, 2 * tall / heads
+        needed = 3 * narrow + 3 * third + 2 * gap + third + 4 * step
+        x = (WIDTH - needed) / 2
+
+        def numbered(look: str, left: float, upper: float, width: float, height: float, rank: int) -> None:
+            sheet.swatch(look, left + 1, upper + 1, width - 2, height - 2)
+            sheet.bar(left + width / 2 - 8, upper + height / 2 - 8, 16, 16, colour="#fff")
+            sheet.text(left + width / 2, upper + height / 2 + 4, str(rank), at="middle", size=SMALL_SIZE, weight=600,
+                       ltr=True, ink="#1f2328")  # fmt: skip
+
+        def named(left: float, width: float, name: str, told: str, height: float = tall) -> None:
+            sheet.text(
+                left + width / 2, middle - height / 2 - 10, name, at="middle", size=LABEL_SIZE + 1, weight=600, ltr=True
+            )
+            sheet.text(left + width / 2, top + 2 * tall + 22, said(told), at="middle", size=SMALL_SIZE)
+
+        sheet.swatch("activations", x + 1, middle - tall / 2 + 1, narrow - 2, tall - 2)
+        named(x, narrow, "X", "products-whole")
+        sheet.text(x + narrow + step / 2, middle + 5, "·", at="middle", size=16, ltr=True)
+        x += narrow + step
+        for section, name in enumerate(("Q", "K", "V")):
+            left = x + section * (third + gap)
+            for rank in range(ranks):
+                numbered("parameters", left + rank * third / ranks, middle - narrow / 2, third / ranks, narrow, rank)
+            sheet.text(
+                left + third / 2, middle - narrow / 2 - 10, name, at="middle", size=LABEL_SIZE + 1, weight=600, ltr=True
+            )
+        width = 3 * third + 2 * gap
+        sheet.text(x + width / 2, top + 2 * tall + 22, said("products-columns"), at="middle", size=SMALL_SIZE)
+        sheet.arrow([(x + width + 6, middle), (x + width + step - 6, middle)])
+        x += width + step
+        for head in range(heads):
+            numbered("activations", x, top + head * each, third, each, head * ranks // heads)
+        named(x, third, "", "heads-heads")
+        sheet.text(x + third + step / 2, middle + 5, "·", at="middle", size=16, ltr=True)
+        x += third + step
+        for rank in range(ranks):
+            numbered("parameters", x, middle - third / 2 + rank * third / ranks, narrow, third / ranks, rank)
+        named(x, narrow, "O", "products-rows", third)
+        sheet.text(x + narrow + step / 2, middle + 5, "=", at="middle", size=16, ltr=True)
+        x += narrow + step
+        sheet.swatch("activations", x + 1, middle - tall / 2 + 1, narrow - 2, tall - 2)
+        named(x, narrow, "Y", "products-sum")
+        return sheet.svg(alt=said("heads-alt", ranks=ranks, heads=heads))
+
+    return draw
+
+
+def split_loss(*, ranks: int) -> Figure:
+    """Logits cut by the vocabulary, and the three numbers a token that all ranks need of them."""
+
+    def draw(language: Language) -> Svg:
+        said = Said(language)
+        title = said("split-loss-title")
+        top, tall, down = heading_height(title, width=WIDTH) + 34, 96.0, 66.0
+        strip, gap, thin = 104.0, 22.0, 12.0
+        whole = MARGIN + ranks * (strip + gap) + 62
+        sheet = Sheet(width=WIDTH, height=top + 2 * tall + down + 26, language=language)
+        heading(sheet, title)
+        shades = (0.8, 0.45, 0.25)
+        below = top + tall + down
+        for rank in range(ranks):
+            x = MARGIN + rank * (strip + gap)
+            sheet.text(x + strip / 2, top - 10, said("split-loss-rank", rank=rank), at="middle", size=LABEL_SIZE,
+                       weight=600)  # fmt: skip
+            sheet.swatch("activations", x, top, strip, tall)
+            sheet.arrow([(x + strip / 2, top + tall + 6), (x + strip / 2, below - 8)])
+            for place, strength in enumerate(shades):
+                left = x + strip / 2 + (place - 1) * 22 - thin / 2
+                sheet.outline(left, below, thin, tall)
+                if place < 2:
+                    sheet.shade(left, below, thin, tall, strength=strength)
+                    continue
+                for token in range(rank, 8, ranks):  # whose right token this rank has
+                    sheet.shade(left, below + token * tall / 8, thin, tall / 8, strength=strength)
+        between = MARGIN + ranks * (strip + gap)
+        sheet.arrow([(between - 12, below + tall / 2), (whole - 10, below + tall / 2)])
+        sheet.text((between + whole) / 2 - 11, below + tall / 2 - 12, "all-reduce", at="middle", size=SMALL_SIZE,
+                   ltr=True)  # fmt: skip
+        sheet.text(between + 4, top + tall / 2 + 5, said("split-loss-logits"), at="left", size=LABEL_SIZE)
+        for place, (strength, name) in enumerate(zip(shades, ("m", "Σ", "z"), strict=True)):
+            left = whole + place * 26
+            sheet.outline(left, below, thin, tall)
+            sheet.shade(left, below, thin, tall, strength=strength)
+            sheet.text(left + thin / 2, below - 10, name, at="middle", size=LABEL_SIZE, weight=600, ltr=True)
+        sheet.text(whole + 32, below + tall + 20, said("split-loss-every"), at="middle", size=SMALL_SIZE)
+        sheet.text(MARGIN + (ranks * (strip + gap) - gap) / 2, below + tall + 20, said("split-loss-own"), at="middle",
+                   size=SMALL_SIZE)  # fmt: skip
+        return sheet.svg(alt=said("split-loss-alt", ranks=ranks))
+
+    return draw
+
+
 def regions(*, ranks: int) -> Figure:
     """What a rank has of an activation along a layer, with tensor parallelism and with sequence parallelism on top."""
 

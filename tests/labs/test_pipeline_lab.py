@@ -41,6 +41,11 @@ def test_the_json_has_the_timetable_and_what_is_counted_from_it(lab: LabRun) -> 
     assert sum(stage["layers"] for stage in data["stages"]) == (4 if v > 1 else 3)
 
 
+def test_the_ranks_clocks_tell_a_bubble_too(lab: LabRun) -> None:
+    """Its size is the machine's affair; that it is a share, and there, is not."""
+    assert 0 < lab.data["bubble_by_clock"] < 1
+
+
 def test_only_the_last_stage_has_losses(lab: LabRun) -> None:
     first, last = lab.data["ranks"]
     assert first["losses"] == []
