@@ -35,6 +35,7 @@ SequenceParallel = Annotated[bool, Option("--sequence-parallel", help="cli-plan-
 Interleave = Annotated[int, Option("--interleave", help="cli-plan-interleave")]
 Stages = Annotated[str | None, Option("--stages", help="cli-plan-stages")]
 StackName = Annotated[str | None, Option("--stack", help="cli-plan-stack")]
+Offload = Annotated[str, Option("--offload", help="cli-plan-offload")]
 
 
 def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) -> None:
@@ -63,6 +64,7 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
         interleave: Interleave = 1,
         stages: Stages = None,
         stack: StackName = None,
+        offload: Offload = "none",
         file: File = None,
         as_json: Json = False,
         _lang: Lang = None,
@@ -79,6 +81,7 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
                     "tp": tp != 1, "pp": pp != 1, "cp": cp != 1, "micro-batch": micro_batch != 1,
                     "batch": batch is not None, "sequence": sequence is not None, "recompute": recompute != "none",
                     "sequence-parallel": sequence_parallel, "interleave": interleave != 1, "stages": stages is not None,
+                    "offload": offload != "none",
                 }  # fmt: skip
                 for name, given in others.items():
                     if given:
@@ -89,7 +92,7 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
                 plan = _plan(
                     model, file, dp=dp, tp=tp, pp=pp, cp=cp, zero=zero, micro_batch=micro_batch, batch=batch,
                     sequence=sequence, recompute=recompute, sequence_parallel=sequence_parallel, interleave=interleave,
-                    stages=stages, stack=stack,
+                    stages=stages, stack=stack, offload=offload,
                 )  # fmt: skip
                 kind, found = plan.stack, planner.memory(plan, gpu=card)
         if as_json:

@@ -14,6 +14,7 @@ from labs.planner.models import Model, padded
 from translations import CourseError
 
 RECOMPUTE = ("none", "selective", "full")
+OFFLOAD = ("none", "optimizer", "gradients")
 MOST = 10**12
 """No degree, batch or length is larger."""
 
@@ -56,7 +57,8 @@ class Configuration:
 
     `micro_batch` is sequences at once on one replica, `micro_batches` how many of them make a step; `interleave` the
     chunks of layers on each pipeline stage; `stages` the layers of each, where they are not shared out evenly. The
-    sequence is split beside the tensor axis (Megatron's sequence parallelism) where `sequence_parallel` says so.
+    sequence is split beside the tensor axis (Megatron's sequence parallelism) where `sequence_parallel` says so. In the
+    host's memory rest the optimizer states (`offload` optimizer), or the gradients as well (gradients).
     """
 
     model: Model
@@ -73,6 +75,7 @@ class Configuration:
     interleave: int = 1
     stages: tuple[int, ...] = ()
     stack: Stack = STACKS["zero"]
+    offload: str = "none"
 
     @property
     def gpus(self) -> int:
@@ -115,6 +118,8 @@ class Configuration:
             raise CourseError("labs.unknown-stage", value=self.zero)
         if self.recompute not in RECOMPUTE:
             raise CourseError("labs.unknown-choice", name="recompute", value=self.recompute, known=", ".join(RECOMPUTE))
+        if self.offload not in OFFLOAD:
+            raise CourseError("labs.unknown-choice", name="offload", value=self.offload, known=", ".join(OFFLOAD))
         shape = self.model
         if shape.heads % self.tp:
             near = nearest(self.tp, divisors(shape.heads))

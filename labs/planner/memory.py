@@ -188,6 +188,13 @@ def rank_bars(plan: Configuration, *, stage: int) -> Bars:
     buckets = 0
     if plan.shards > 1 and plan.zero >= 1:
         buckets = plan.stack.parameter * min(plan.stack.bucket or (layer if plan.zero >= 2 else 0), split + replicated)
+    if plan.offload != "none":
+        states = replace(states, optimizer_states=0)
+    if plan.offload == "gradients":
+        # They leave for the host as backward makes them, the largest matrix in one piece.
+        table = -(-plan.vocabulary * shape.hidden // plan.tp)
+        states = replace(states, gradients=0)
+        buckets = max(buckets, plan.stack.gradient * max(layer, table))
     if plan.pp > 1:
         buckets += 4 * tokens * shape.hidden // _along(plan)
     return replace(

@@ -10,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from labs.planner.configuration import Configuration
+from labs.planner.hardware import Accelerator
+from labs.planner.memory import parameters_by_stage
+from labs.planner.throughput import LAYER, compute_seconds
 from labs.planner.zero import PRECISIONS, STEP_COUNTER, ModelStates, Piece, checked, predict
 
 RESTING = {"bf16": 12, "fp32": 12, "fp64": 24}
@@ -78,6 +82,13 @@ def intensity_of_activations(*, hidden: int, interval: int = 1) -> float:
     return 24.0 * hidden * interval
 
 
+def intensity_of_offload(*, batch: int, sequence: int, recompute: str = "none") -> float:
+    """ZeRO-Offload: 6 operations a parameter and token, 8 where every layer runs twice, for 4 bytes a parameter and
+    step. `batch` is all the examples of one device's step.
+    """
+    return {"none": 6, "full": 8}[recompute] * sequence * batch / 4
+
+
 def efficiency(*, intensity: float, bandwidth: float, peak_flops: float) -> float:
     """The share of the time in which a device computes, where nothing overlaps (equation 6)."""
     if min(intensity, bandwidth, peak_flops) <= 0:
@@ -90,6 +101,100 @@ def bandwidth_needed(*, intensity: float, peak_flops: float, share: float) -> fl
     if not 0 < share < 1:
         raise ValueError("a share lies between 0 and 1")
     return peak_flops * share / ((1 - share) * intensity)
+
+
+# --- a whole step of a model whose states rest on the host
+
+TOUCHED = 28
+"""Bytes of a parameter that pass through the host's memory in an update: a gradient of 2 is read, states of 12 are read
+and written, a parameter of 2 is written."""
+HOST = TOUCHED * 10e9 / 2.57
+"""Bytes a second that the published CPU-Adam drew from the host's memory: 10 billion parameters in 2.57 s on a machine
+with two large processors (Ren et al. 2021, table 4)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Seconds of one step, part by part: computing on the device, copying to the host and back, updating there. Where
+    the states rest in a file, `file` is its reading and writing, which goes on beside the update.
+    """
+
+    forward: float
+    backward: float
+    out: float
+    update: float
+    back: float
+    file: float = 0.0
+
+    @property
+    def host(self) -> float:
+        """From the last gradient to the last parameter, where blocks are copied back while others are updated."""
+        return max(self.update, self.back, self.file)
+
+    @property
+    def in_turn(self) -> float:
+        """One after another."""
+        return self.forward + self.backward + self.out + max(self.update, self.file) + self.back
+
+    @property
+    def overlapped(self) -> float:
+        """Gradients leave during backward, parameters return during the update (Ren et al. 2021, section 4.1)."""
+        return self.forward + max(self.backward, self.out) + self.host
+
+    @property
+    def delayed(self) -> float:
+        """The update runs beside the computation of the next step (section 5.2)."""
+        return max(self.forward + max(self.backward, self.out), self.host)
+
+
+def adam_seconds(*, parameters: float, bandwidth: float = HOST) -> float:
+    """Adam's update on the host, which waits for its memory: TOUCHED bytes a parameter."""
+    return transfer_seconds(size=TOUCHED * parameters, bandwidth=bandwidth)
+
+
+def step_of(
+    plan: Configuration,
+    *,
+    gpu: Accelerator,
+    bandwidth: float = HOST,
+    drive: float | None = None,
+    efficiency: float = LAYER,
+) -> Step:
+    """A step of one rank without pipeline. `bandwidth` is what it gets of its host's memory; `drive`, where the states
+    rest in a file, how much a second this reads or writes. Gradients that do not stay leave in every micro-batch.
+    """
+    plan.checked()
+    if plan.offload == "none" or plan.pp > 1 or not gpu.host:
+        raise ValueError(
+            "a plan with offload and without pipeline stages, on an accelerator whose link to its host is known"
+        )
+    mine = of_rank(plan)
+    computing = compute_seconds(plan, gpu=gpu, efficiency=efficiency)
+    forward = computing / (4 if plan.recompute == "full" else 3)
+    sent = plan.micro_batches if plan.offload == "gradients" else 1
+    return Step(
+        forward=forward,
+        backward=computing - forward,
+        out=sent * plan.stack.gradient * mine / gpu.host,
+        update=adam_seconds(parameters=mine, bandwidth=bandwidth),
+        back=plan.stack.parameter * mine / gpu.host,
+        file=0.0 if drive is None else 2 * plan.stack.optimizer_states * mine / drive,
+    )
+
+
+def on_host(plan: Configuration) -> int:
+    """Bytes that one rank keeps in its host's memory."""
+    stack = plan.stack
+    each = {
+        "none": 0, "optimizer": stack.optimizer_states, "gradients": stack.optimizer_states + stack.gradient
+    }[plan.offload]  # fmt: skip
+    return each * of_rank(plan)
+
+
+def of_rank(plan: Configuration) -> int:
+    """Parameters that one rank updates."""
+    whole = max(split + replicated for split, replicated in parameters_by_stage(plan))
+    return -(-whole // plan.shards) if plan.zero else whole
 
 
 # --- the lab's own bytes, to the byte

@@ -16,7 +16,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from labs.planner.configuration import RECOMPUTE, STACKS, Configuration, Stack
+from labs.planner.configuration import OFFLOAD, RECOMPUTE, STACKS, Configuration, Stack
 from labs.planner.hardware import Accelerator, accelerator, accelerators
 from labs.planner.models import Model, model, models
 from labs.strategies.schedules import SCHEDULES
@@ -74,6 +74,7 @@ def fields() -> Mapping[str, Field]:
         "sequence_parallel": Field(value="no", kind="list", among=("no", "yes")),
         "interleave": Field(value="1", among=(1, 2, 3, 4, 5, 6, 8)),
         "stack": Field(value="own", kind="list", among=("own", *STACKS)),
+        "offload": Field(value="none", kind="list", among=OFFLOAD),
         "tokens": Field(value="366e9", kind="number", optional=True),
         "price": Field(value="", kind="number", optional=True),
         "schedule": Field(value="1f1b", kind="list", among=SCHEDULES),
@@ -158,6 +159,7 @@ def configuration(chosen: Choice) -> Configuration:
         sequence_parallel=_listed(chosen, "sequence_parallel") == "yes",
         interleave=_whole(chosen, "interleave"),
         stack=_stack(chosen),
+        offload=_listed(chosen, "offload") if "offload" in chosen else "none",
     ).checked()
 
 
@@ -207,7 +209,7 @@ def _timetable(chosen: Choice) -> tuple[Figure, ...]:
 
 
 TOPICS: Mapping[str, Topic] = {
-    "memory": Topic(fields=LAYOUT, figures=_memory),
+    "memory": Topic(fields=(*LAYOUT, "offload"), figures=_memory),
     "traffic": Topic(fields=LAYOUT, figures=_traffic),
     "throughput": Topic(fields=(*LAYOUT, "tokens", "price"), figures=_throughput),
     "plan": Topic(fields=("model", "gpu", "gpus", "batch", "sequence", "stack"), figures=_plan),
@@ -310,7 +312,7 @@ def _label(field: str, value: str, text: Any) -> str:
             return model(value).title if not value.startswith("gpt-") else value
         case "gpu":
             return accelerator(value).title
-        case "sequence_parallel" | "recompute" | "schedule":
+        case "sequence_parallel" | "recompute" | "schedule" | "offload":
             return str(text(f"lessons.control-{field.replace('_', '-')}-{value}"))
         case "stack" if value == "own":
             return str(text("lessons.control-stack-own"))

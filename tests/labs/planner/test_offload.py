@@ -6,16 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labs.planner.configuration import STACKS, Configuration
+from labs.planner.hardware import accelerator
+from labs.planner.memory import memory
+from labs.planner.models import model
 from labs.planner.offload import (
     RESTING,
+    adam_seconds,
     bandwidth_needed,
     efficiency,
     intensity_of_activations,
+    intensity_of_offload,
     intensity_of_optimizer_states,
     intensity_of_parameters,
+    on_host,
     predict_offload,
     states_offloaded,
     states_on_device,
+    step_of,
     traffic_to_file,
     traffic_to_host,
     transfer_seconds,
@@ -53,6 +61,52 @@ def test_bandwidths_of_zero_infinity() -> None:
     assert bandwidth_needed(intensity=states, peak_flops=70e12, share=0.9) == pytest.approx(1.23e12, rel=0.001)
     assert intensity_of_activations(hidden=8192) == 24 * 8192
     assert transfer_seconds(size=32e9, bandwidth=16e9) == 2
+
+
+def test_adam_on_the_host_waits_for_its_memory() -> None:
+    """Ren et al. 2021, table 4: 1, 4 and 10 billion parameters in 0.22, 1.03 and 2.57 s, one rate within a fifth."""
+    for billions, seconds in ((1, 0.22), (4, 1.03), (10, 2.57)):
+        assert adam_seconds(parameters=billions * 1e9) == pytest.approx(seconds, rel=0.2)
+
+
+def plan(offload: str, **more: int) -> Configuration:
+    shape = model("llama-3-8b")
+    return Configuration(
+        model=shape, sequence=2048, recompute="full", stack=STACKS["zero"], offload=offload, **more
+    ).checked()
+
+
+def test_what_stays_and_what_rests_is_all_there_was() -> None:
+    parameters = model("llama-3-8b").parameters
+    held = {offload: memory(plan(offload)).bars for offload in ("none", "optimizer", "gradients")}
+    for offload, bars in held.items():
+        states = bars.parameters + bars.gradients + bars.optimizer_states
+        assert states + on_host(plan(offload)) == 16 * parameters
+    assert held["optimizer"].total == held["none"].total - 12 * parameters
+    # One matrix of gradients is on its way: that of the vocabulary, larger than a layer.
+    assert held["gradients"].buckets == 2 * 128256 * 4096
+    assert memory(plan("gradients"), gpu=accelerator("rtx-4090")).fits
+    assert not memory(plan("optimizer"), gpu=accelerator("rtx-4090")).fits
+
+
+def test_ways_through_a_step() -> None:
+    gpu = accelerator("rtx-4090")
+    for offload in ("optimizer", "gradients"):
+        one, many = (step_of(plan(offload, micro_batches=m), gpu=gpu) for m in (1, 16))
+        for step in (one, many):
+            assert step.delayed <= step.overlapped <= step.in_turn
+        assert many.update == one.update
+        assert many.out == one.out * (16 if offload == "gradients" else 1)
+        assert many.forward + many.backward == pytest.approx(16 * (one.forward + one.backward))
+    shared = step_of(plan("optimizer", dp=2, zero=1), gpu=gpu)
+    assert shared.update == pytest.approx(step_of(plan("optimizer"), gpu=gpu).update / 2)
+    # 24 bytes a parameter to and from a file
+    filed = step_of(plan("optimizer"), gpu=gpu, drive=24e9)
+    assert filed.file == pytest.approx(model("llama-3-8b").parameters / 1e9)
+    assert filed.host == filed.file
+    with pytest.raises(ValueError, match="offload"):
+        step_of(plan("none"), gpu=gpu)
+    assert intensity_of_offload(batch=2, sequence=1024, recompute="full") == 2 * 2 * 1024
 
 
 @given(intensity=above_zero, peak=above_zero, share=st.floats(0.01, 0.99))
