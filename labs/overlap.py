@@ -61,6 +61,9 @@ def train(options: OverlapOptions) -> dict[str, Any]:
         model = training.model_of(options)
         pieces = pieces_of(model.pieces)
         tracker.name_axis(group, "data")
+        if options.straggle and rank == ranks - 1:
+            # Inside of the phase, as a slow GPU would be.
+            model.register_forward_pre_hook(lambda *_: time.sleep(options.straggle))
         strategy = strategy_of(options)(model, model.pieces, group=group, recipe=training.recipe_of(options))
 
         def step(number: int) -> float:
