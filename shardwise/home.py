@@ -1,13 +1,14 @@
-"""The home page: the map of the course, what is done of each unit, the next step, and the other languages."""
+"""The home page: the next step, the ways through the course, the map of its units, and the other languages."""
 
 from __future__ import annotations
 
 from html import escape
 
 from quiz.policy import policy
-from shardwise import pages, workspace
+from shardwise import pages, unit_map, workspace
 from shardwise.progress import Overview, Stop, overview
 from shardwise.record import Record
+from shardwise.tracks import Track, tracks
 from translations import CourseError, Language, Translator, formats, languages, translator
 
 NEXT, DONE = {"ltr": "→", "rtl": "←"}, "✓"
@@ -16,7 +17,10 @@ NEXT, DONE = {"ltr": "→", "rtl": "←"}, "✓"
 def html(record: Record, language: Language) -> str:
     """The page as one fragment; links are from the language's folder of the workspace."""
     text, shown = translator(language), overview(record, language)
-    return f"{_languages(language, text)}{_next(shown, text)}{_map(shown, text)}{_rule(text)}"
+    return (
+        f"{_languages(language, text)}{_next(shown, text)}{_tracks(shown, text)}{unit_map.html(shown, text)}"
+        f"{_table(shown, text)}{_rule(text)}"
+    )
 
 
 def _next(shown: Overview, text: Translator) -> str:
@@ -27,13 +31,41 @@ def _next(shown: Overview, text: Translator) -> str:
     return f'<p class="step"><strong>{escape(text(f"shardwise.{key}"))}</strong> {_link(following, text)}</p>'
 
 
-def _map(shown: Overview, text: Translator) -> str:
+def _tracks(shown: Overview, text: Translator) -> str:
+    """A card for each way: for whom it is, how it goes, what is left of it, and where it goes on."""
+    cards = "".join(_card(each, shown, text) for each in tracks())
+    return f'<section class="tracks" aria-label="{escape(text("shardwise.tracks-title"))}">{cards}</section>'
+
+
+def _card(track: Track, shown: Overview, text: Translator) -> str:
+    left = track.left(shown)
+    minutes = sum(each.unit.minutes for each in left)
+    following = track.next(shown)
+    onward = (
+        f'<p><span aria-hidden="true">{NEXT[text.language.direction]}</span> {_link(following, text)}</p>'
+        if following is not None
+        else ""
+    )
+    size = text(
+        "shardwise.track-left",
+        count=len(left),
+        of=len(track.units),
+        time=formats.duration(minutes * 60, text.language),
+    )
+    return (
+        f"<article><h3>{escape(text(f'shardwise.track-{track.id}'))}</h3>"
+        f'<p>{escape(text(f"shardwise.track-{track.id}-how"))}</p><p class="quiet">{escape(size)}</p>{onward}</article>'
+    )
+
+
+def _table(shown: Overview, text: Translator) -> str:
     columns = ("unit", "time", "needs", "objectives", "checks", "quiz", "state")
     heads = "".join(f'<th scope="col">{escape(text(f"shardwise.progress-{each}"))}</th>' for each in columns)
     rows = "".join(_row(each, shown, text) for each in shown.stops)
     caption = escape(text("shardwise.progress-title"))
     return (
-        f'<table class="units"><caption>{caption}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>'
+        f"<details><summary>{caption}</summary>"
+        f'<table class="units"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></details>'
     )
 
 

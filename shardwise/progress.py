@@ -15,12 +15,16 @@ State = Literal["planned", "open", "started", "mastered"]
 
 @dataclass(frozen=True, kw_only=True)
 class Stop:
-    """A unit on the way. `waits_for` are units that it builds on and that are not mastered: advice, never a lock."""
+    """A unit on the way. `waits_for` are units that it builds on and that are not mastered: advice, never a lock.
+
+    `known` says that the questions before the unit were all answered right, so that its lesson may be skipped.
+    """
 
     unit: Unit
     state: State
     progress: UnitProgress | None
     waits_for: tuple[str, ...]
+    known: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +40,7 @@ class Overview:
             "record": asdict(self.summary),
             "next": self.next,
             "units": [
-                {"unit": each.unit.id, "state": each.state}
+                {"unit": each.unit.id, "state": each.state, "known": each.known}
                 | (_as_json(each.progress) if each.progress is not None else {})
                 for each in self.stops
             ],
@@ -53,10 +57,21 @@ def overview(record: Record, language: Language) -> Overview:
             state=_state(reached.get(each.id)),
             progress=reached.get(each.id),
             waits_for=tuple(need for need in each.needs if need in reached and need not in mastered),
+            known=each.id in reached and _known(record, each.id),
         )
         for each in units()
     )
-    return Overview(summary=record.summary(), stops=stops, next=_next(stops))
+    following = first_to_do(stops)
+    return Overview(summary=record.summary(), stops=stops, next=following.unit.id if following else None)
+
+
+def _known(record: Record, unit: str) -> bool:
+    """Whether all questions before the unit were answered right when last asked."""
+    from quiz.session import precheck
+
+    answered = record.recalled(unit)
+    asked = precheck(unit, learner=record.learner)
+    return bool(asked) and all(answered.get(each, False) for each in asked)
 
 
 def _state(progress: UnitProgress | None) -> State:
@@ -67,11 +82,11 @@ def _state(progress: UnitProgress | None) -> State:
     return "started" if progress.started else "open"
 
 
-def _next(stops: Iterable[Stop]) -> str | None:
+def first_to_do(stops: Iterable[Stop]) -> Stop | None:
     """The first unit that is begun, else the first that is open and waits for nothing, else the first that is open."""
     todo = [each for each in stops if each.state in ("open", "started")]
     todo.sort(key=lambda each: (each.state != "started", bool(each.waits_for)))
-    return todo[0].unit.id if todo else None
+    return todo[0] if todo else None
 
 
 def _as_json(progress: UnitProgress) -> dict[str, Any]:

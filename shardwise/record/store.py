@@ -176,6 +176,14 @@ class Record:
                 for row in session.scalars(select(Answer).where(Answer.attempt == attempt).order_by(Answer.made))
             )
 
+    def recalled(self, unit: str) -> dict[str, bool]:
+        """Of each question of a unit that was answered outside a quiz: whether the last answer was right."""
+        asked = select(Answer.item, Answer.correct).where(
+            Answer.learner == self.learner, Answer.unit == unit, Answer.attempt.is_(None)
+        )
+        with self._session() as session:
+            return {answer.item: answer.correct for answer in session.execute(asked.order_by(Answer.made))}
+
     def verdict(
         self,
         *,

@@ -1,0 +1,79 @@
+"""One file has every objective and misconception with its items and exercises; what belongs nowhere is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from labs.exercises import content
+from quiz import curriculum, items, units
+from quiz.__main__ import main
+from quiz.items import misconceptions, objectives
+
+EXERCISE = "zero-1"
+
+
+def test_the_file_is_in_step_and_has_no_orphan() -> None:
+    assert list(curriculum.faults()) == []
+
+
+def test_the_file_has_every_item_and_exercise_of_the_course() -> None:
+    listed = yaml.safe_load(curriculum.FILE.read_text(encoding="utf-8"))
+    assert [each["id"] for each in listed["objectives"]] == [each.id for each in objectives()]
+    assert [each["id"] for each in listed["misconceptions"]] == list(misconceptions())
+    asked = [id for each in listed["objectives"] for id in each["items"]]
+    assert sorted(asked) == sorted(item.id for unit in units() for item in items(unit))
+    practised = {id for each in listed["objectives"] for id in each["exercises"]}
+    with_objectives = {each.unit for each in objectives()}
+    assert practised == {id for id in content.ids() if content.written(id)["unit"] in with_objectives}
+
+
+def changed(**fields: Any) -> Callable[[str], Mapping[str, Any]]:
+    written = content.written
+
+    def now(id: str) -> Mapping[str, Any]:
+        return {**written(id), **(fields if id == EXERCISE else {})}
+
+    return now
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"objectives": []}, "serves no objective of 04-zero-1"),
+        ({"objectives": ["no-such"]}, "names objective 'no-such', which there is not"),
+        ({"objectives": ["zero-2-bytes"]}, "which belongs to 05-zero-2"),
+        ({"misconceptions": ["no-such"]}, "names misconception 'no-such', which there is not"),
+        ({"objectives": ["zero-1-cost"]}, "is out of step; write it with: python -m quiz curriculum"),
+    ],
+)
+def test_an_exercise_that_belongs_nowhere_is_found(
+    fields: Mapping[str, Any], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(content, "written", changed(**fields))
+    assert any(sentence in fault for fault in curriculum.faults())
+
+
+def test_a_misconception_that_no_answer_stands_for_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = "04-zero-1"
+    rest = tuple(each for each in units() if each != unit)
+    monkeypatch.setattr(curriculum, "units", lambda: rest)
+    assert "no wrong answer stands for misconception 'zero-shards-activations'" in list(curriculum.faults())
+
+
+def test_it_is_written_anew_by_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "curriculum.yaml"
+    assert any("out of step" in fault for fault in curriculum.faults(path))
+    monkeypatch.setattr("quiz.curriculum.FILE", path)
+    curriculum.write(path)
+    assert not [fault for fault in curriculum.faults(path) if "out of step" in fault]
+    assert path.read_text(encoding="utf-8").startswith("# Written by")
+
+
+def test_some_units_can_be_checked_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "16-stacks"]) == 0, capsys.readouterr().out
+    assert "in 1 units are in order" in capsys.readouterr().out
