@@ -12,10 +12,12 @@ from lessons.figures.arrangements import (
 )
 from lessons.figures.base import Figure
 from lessons.figures.checkpoints import cuts, lost
+from lessons.figures.communication import beside_backward, seconds_by_size, traced, two_levels, two_links
 from lessons.figures.layouts import map_of_layouts
 from lessons.figures.measurements import bytes_per_parameter, differences, losses, measured_peak, measured_states
-from lessons.figures.one_gpu import counters, ways_to_share
 from lessons.figures.meshes import on_machines, on_ranks
+from lessons.figures.offloading import across_the_link, efficiency_by_bandwidth, ways_through
+from lessons.figures.one_gpu import counters, ways_to_share
 from lessons.figures.pipelines import messages, schedule, stages
 from lessons.figures.planned import links_of, memory_of, step_of
 from lessons.figures.products import regions, split_heads, split_loss, split_products
@@ -23,17 +25,24 @@ from lessons.figures.rewards import one_try_and_many, rewards_of_seeds
 from lessons.figures.roofline import roofline
 from lessons.figures.serving import slots, token_times
 from lessons.figures.sharded import shardings
+from lessons.figures.zero import batches_within, collectives_in_a_step, gradients_through_backward
 
 __all__ = [
     "Figure",
+    "across_the_link",
     "against_sequence",
+    "batches_within",
+    "beside_backward",
     "bytes_per_parameter",
+    "collectives_in_a_step",
     "counters",
     "cuts",
     "data_parallel_step",
     "differences",
+    "efficiency_by_bandwidth",
     "gathers_in_a_step",
     "gradients_in_backward",
+    "gradients_through_backward",
     "kept_in_backward",
     "layer_by_sequence",
     "links_of",
@@ -52,6 +61,7 @@ __all__ = [
     "ring",
     "roofline",
     "schedule",
+    "seconds_by_size",
     "shardings",
     "shards_or_layers",
     "slots",
@@ -61,7 +71,11 @@ __all__ = [
     "stages",
     "step_of",
     "token_times",
+    "traced",
     "two_halves",
+    "two_levels",
+    "two_links",
+    "ways_through",
     "ways_to_share",
     "who_holds_what",
 ]
