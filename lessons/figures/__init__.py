@@ -1,6 +1,12 @@
 """The figures of the lessons. Each function returns a `Figure`: give it a language, and it draws itself."""
 
-from lessons.figures.activations import against_sequence, kept_in_backward, layer_by_sequence
+from lessons.figures.activations import (
+    against_sequence,
+    kept_by_operation,
+    kept_in_backward,
+    layer_by_sequence,
+    more_operations,
+)
 from lessons.figures.arrangements import (
     data_parallel_step,
     gathers_in_a_step,
@@ -11,7 +17,7 @@ from lessons.figures.arrangements import (
     who_holds_what,
 )
 from lessons.figures.base import Figure
-from lessons.figures.checkpoints import cuts, lost
+from lessons.figures.checkpoints import cuts, lost, saves, where_time_goes
 from lessons.figures.communication import beside_backward, seconds_by_size, traced, two_levels, two_links
 from lessons.figures.layouts import map_of_layouts
 from lessons.figures.measurements import bytes_per_parameter, differences, losses, measured_peak, measured_states
@@ -43,6 +49,7 @@ __all__ = [
     "gathers_in_a_step",
     "gradients_in_backward",
     "gradients_through_backward",
+    "kept_by_operation",
     "kept_in_backward",
     "layer_by_sequence",
     "links_of",
@@ -53,6 +60,7 @@ __all__ = [
     "measured_states",
     "memory_of",
     "messages",
+    "more_operations",
     "on_machines",
     "on_ranks",
     "one_try_and_many",
@@ -60,6 +68,7 @@ __all__ = [
     "rewards_of_seeds",
     "ring",
     "roofline",
+    "saves",
     "schedule",
     "seconds_by_size",
     "shardings",
@@ -77,5 +86,6 @@ __all__ = [
     "two_links",
     "ways_through",
     "ways_to_share",
+    "where_time_goes",
     "who_holds_what",
 ]
