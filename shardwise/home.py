@@ -48,7 +48,7 @@ def _card(track: Track, shown: Overview, text: Translator) -> str:
     )
     size = text(
         "shardwise.track-left",
-        count=len(left),
+        left=len(left),
         of=len(track.units),
         time=formats.duration(minutes * 60, text.language),
     )

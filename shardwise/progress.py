@@ -70,8 +70,7 @@ def _known(record: Record, unit: str) -> bool:
     from quiz.session import precheck
 
     answered = record.recalled(unit)
-    asked = precheck(unit, learner=record.learner)
-    return bool(asked) and all(answered.get(each, False) for each in asked)
+    return bool(answered) and all(answered.get(each, False) for each in precheck(unit, learner=record.learner))
 
 
 def _state(progress: UnitProgress | None) -> State:
