@@ -88,7 +88,7 @@ def _row(stop: Stop, shown: Overview, text: Translator) -> str:
         f'<tr class="{kind}"><th scope="row">{pages.ltr(str(unit.number))} {name}</th>'
         f"<td>{escape(formats.duration(unit.minutes * 60, text.language))}</td>"
         + "".join(f"<td>{pages.ltr(each)}</td>" for each in cells)
-        + f"<td>{escape(mark + text(f'shardwise.state-{stop.state}'))}</td></tr>"
+        + f"<td>{escape(mark + text(f'shardwise.state-{stop.standing}'))}</td></tr>"
     )
 
 

@@ -26,6 +26,11 @@ class Stop:
     waits_for: tuple[str, ...]
     known: bool = False
 
+    @property
+    def standing(self) -> str:
+        """The state as it is shown, by the id of its message `state-<standing>`."""
+        return "known" if self.known and self.state != "mastered" else self.state
+
 
 @dataclass(frozen=True, kw_only=True)
 class Overview:

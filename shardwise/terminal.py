@@ -149,7 +149,7 @@ def overview(shown: Overview, text: Translator) -> None:
         table.add_column(text(f"shardwise.progress-{heading}"))
     for each in shown.stops:
         title = f"{each.unit.number:02} {each.unit.title(text)}"
-        row = [escape(title), text(f"shardwise.state-{each.state}")]
+        row = [escape(title), text(f"shardwise.state-{each.standing}")]
         if each.progress is not None:
             reached = each.progress
             mastered = sum(objective.mastered for objective in reached.objectives)

@@ -94,7 +94,7 @@ def _sample(state: str, text: Translator) -> str:
 
 
 def _box(stop: Stop, place: Place, height: float, shown: Overview, text: Translator) -> str:
-    unit, state = stop.unit, "known" if stop.known and stop.state != "mastered" else stop.state
+    unit, state = stop.unit, stop.standing
     kind = f"{state} next" if unit.id == shown.next else state
     where = (
         f"inset-inline-start: {place.start / WIDTH:.2%}; top: {place.row * ROW / height:.2%}; "
