@@ -17,6 +17,7 @@ from lessons.figures.arrangements import (
     who_holds_what,
 )
 from lessons.figures.base import Figure
+from lessons.figures.buckets import buckets_in_backward
 from lessons.figures.checkpoints import cuts, lost, saves, where_time_goes
 from lessons.figures.communication import beside_backward, seconds_by_size, traced, two_levels, two_links
 from lessons.figures.layouts import map_of_layouts
@@ -26,6 +27,7 @@ from lessons.figures.offloading import across_the_link, efficiency_by_bandwidth,
 from lessons.figures.one_gpu import counters, ways_to_share
 from lessons.figures.pipelines import messages, schedule, stages
 from lessons.figures.planned import links_of, memory_of, step_of
+from lessons.figures.precisions import bytes_by_recipe, half_spacing, magnitudes, number_formats, over_steps
 from lessons.figures.products import regions, split_heads, split_loss, split_products
 from lessons.figures.rewards import one_try_and_many, rewards_of_seeds
 from lessons.figures.roofline import roofline
@@ -39,6 +41,8 @@ __all__ = [
     "against_sequence",
     "batches_within",
     "beside_backward",
+    "buckets_in_backward",
+    "bytes_by_recipe",
     "bytes_per_parameter",
     "collectives_in_a_step",
     "counters",
@@ -49,21 +53,25 @@ __all__ = [
     "gathers_in_a_step",
     "gradients_in_backward",
     "gradients_through_backward",
+    "half_spacing",
     "kept_by_operation",
     "kept_in_backward",
     "layer_by_sequence",
     "links_of",
     "losses",
     "lost",
+    "magnitudes",
     "map_of_layouts",
     "measured_peak",
     "measured_states",
     "memory_of",
     "messages",
     "more_operations",
+    "number_formats",
     "on_machines",
     "on_ranks",
     "one_try_and_many",
+    "over_steps",
     "regions",
     "rewards_of_seeds",
     "ring",
