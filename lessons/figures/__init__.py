@@ -19,8 +19,8 @@ from lessons.figures.arrangements import (
 from lessons.figures.base import Figure
 from lessons.figures.buckets import buckets_in_backward
 from lessons.figures.checkpoints import cuts, lost, saves, where_time_goes
-from lessons.figures.communication import beside_backward, seconds_by_size, traced, two_levels, two_links
 from lessons.figures.collectives import collectives
+from lessons.figures.communication import beside_backward, seconds_by_size, traced, two_levels, two_links
 from lessons.figures.layouts import map_of_layouts
 from lessons.figures.measurements import bytes_per_parameter, differences, losses, measured_peak, measured_states
 from lessons.figures.meshes import on_machines, on_ranks
@@ -45,8 +45,8 @@ __all__ = [
     "buckets_in_backward",
     "bytes_by_recipe",
     "bytes_per_parameter",
-    "collectives_in_a_step",
     "collectives",
+    "collectives_in_a_step",
     "counters",
     "cuts",
     "data_parallel_step",
