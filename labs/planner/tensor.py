@@ -27,6 +27,21 @@ def padded_vocabulary(*, vocabulary: int, ranks: int, multiple: int = 1) -> int:
     return -(-vocabulary // step) * step
 
 
+def whole_parameters(*, layers: int, hidden: int, sequence: int) -> int:
+    """Parameters of the labs' GPT that every rank has whole: in each layer two norms and two biases that are added
+    after a sum, the last norm, and the positions' embedding.
+    """
+    return layers * 6 * hidden + 2 * hidden + sequence * hidden
+
+
+def lab_traffic(*, layers: int, hidden: int, sequence: int, batch: int, ranks: int, precision: str = "fp32") -> int:
+    """Bytes that the labs' GPT moves in a step of one micro-batch, counted by the buffer."""
+    split = Split(
+        layers=layers, hidden=hidden, heads=ranks, sequence=sequence, batch=batch, vocabulary=256, ranks=ranks
+    )
+    return sum(count.bytes for count in predict(split, precision=precision).collectives.values())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
     """The labs' GPT on `ranks` ranks of a tensor axis; each works on the whole micro-batch of `batch` sequences."""
@@ -49,7 +64,7 @@ class Split:
     @property
     def replicated(self) -> int:
         """Parameters that every rank has whole: norms, the biases of row-parallel layers, positions."""
-        return self.layers * 6 * self.hidden + 2 * self.hidden + self.sequence * self.hidden
+        return whole_parameters(layers=self.layers, hidden=self.hidden, sequence=self.sequence)
 
     @property
     def sharded(self) -> int:
