@@ -1,0 +1,287 @@
+"""Figures of number formats: their bits, what gradients they have room for, and what happens to updates and scales."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from labs.planner import rounding
+from labs.telemetry import Bytes
+from labs.telemetry.drawing import Svg, Table, stacked_bars
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, heading, heading_height
+from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.palette import FORMULA_DASH
+from labs.telemetry.drawing.svg import Sheet, text_width
+from lessons.figures.activations import nice
+from lessons.figures.base import Figure, Said
+from translations import Language
+from translations.formats import number, percent
+
+SIGN, EXPONENT, FRACTION = 0.75, 0.4, 0.12
+"""How strongly each kind of bit is shaded in the text's own colour."""
+
+
+def power(value: float) -> str:
+    """A power of two as 2⁻²⁴."""
+    return "2" + str(round(math.log2(value))).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def decimal(value: float, language: Language) -> str:
+    """65,504 or 6.0 × 10⁻⁸."""
+    if 1e-3 <= value < 1e6:
+        return number(round(value) if value >= 10 else value, language)
+    exponent = math.floor(math.log10(value))
+    raised = str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{number(value / 10.0**exponent, language, digits=2)} × 10{raised}"
+
+
+def number_formats() -> Figure:
+    """The bits of each format, the largest and smallest number, and the next number after 1."""
+
+    def draw(language: Language) -> Svg:
+        said = Said(language)
+        title = said("formats-title")
+        top, row, left, bit = heading_height(title, width=WIDTH) + 62, 40.0, MARGIN + 74, 11.4
+        sheet = Sheet(width=WIDTH, height=top + row * len(rounding.FRACTION), language=language)
+        heading(sheet, title)
+        columns = (left + 32 * bit + 44, left + 32 * bit + 138, left + 32 * bit + 236)
+        kinds = (said("formats-sign"), said("formats-exponent"), said("formats-fraction"))
+        x = left
+        for name, strength in zip(kinds, (SIGN, EXPONENT, FRACTION), strict=True):
+            sheet.shade(x, top - 44, 14, 14, strength=strength)
+            sheet.outline(x, top - 44, 14, 14, opacity=0.4)
+            sheet.text(x + 20, top - 33, name, size=SMALL_SIZE)
+            x += 44 + text_width(name, size=SMALL_SIZE)
+        for at, name in zip(columns, ("largest", "smallest", "after-one"), strict=True):
+            sheet.text(at, top - 14, said(f"formats-{name}"), at="middle", size=SMALL_SIZE, quiet=True)
+        lines, told = [], []
+        for place, name in enumerate(rounding.FRACTION):
+            y, tall = top + place * row, 22.0
+            sheet.text(left - 12, y + 15, name, at="right", size=LABEL_SIZE, weight=600, ltr=True)
+            exponent, fraction = rounding.EXPONENT[name], rounding.FRACTION[name]
+            bits = [SIGN] + [EXPONENT] * exponent + [FRACTION] * fraction
+            for index, strength in enumerate(bits):
+                sheet.shade(left + index * bit, y, bit, tall, strength=strength)
+                sheet.outline(left + index * bit, y, bit, tall, opacity=0.4)
+            for start, count in ((1, exponent), (1 + exponent, fraction)):
+                sheet.text(left + (start + count / 2) * bit, y + 36, str(count), at="middle", size=10, ltr=True)
+            numbers = [decimal(each(name), language) for each in (rounding.largest, rounding.smallest)]
+            numbers.append(f"1 + {power(rounding.spacing(1.0, name))}")
+            for at, value in zip(columns, numbers, strict=True):
+                sheet.text(at, y + 15, value, at="middle", size=LABEL_SIZE, ltr=True)
+            lines.append([name, exponent, fraction, *numbers])
+            values = dict(zip(("largest", "smallest", "after"), numbers, strict=True))
+            told.append(said("formats-row", name=name, exponent=exponent, fraction=fraction, **values))
+        header = ["", *kinds[1:], *(said(f"formats-{name}") for name in ("largest", "smallest", "after-one"))]
+        figure = sheet.svg(alt=" ".join([f"{title}.", *told]))
+        return figure.beside(Table(lines, header=header, language=language).html)
+
+    return draw
+
+
+def magnitudes(
+    counts: Mapping[int, int], *, formats: Sequence[str], title: str, scale: float = 1.0, low: int = -46, high: int = 18
+) -> Figure:
+    """How many values lie between each power of two and the next, once multiplied by `scale`; under them the range of
+    each format: dark with all bits of the fraction, light with fewer of them. What is left of a range becomes zero.
+    """
+
+    def draw(language: Language) -> Svg:
+        said = Said(language)
+        shift = round(math.log2(scale))
+        moved = {exponent + shift: count for exponent, count in counts.items()}
+        tall, top, row = 150.0, heading_height(title, width=WIDTH) + 20, 26.0
+        left, right = MARGIN + 84, WIDTH - MARGIN - 70
+        sheet = Sheet(width=WIDTH, height=top + tall + 50 + row * len(formats), language=language)
+        heading(sheet, title)
+        most, total = max(moved.values()), sum(moved.values())
+
+        def x(exponent: float) -> float:
+            return left + (right - left) * (min(max(exponent, low), high) - low) / (high - low)
+
+        wide = (right - left) / (high - low)
+        for exponent, count in moved.items():
+            if low <= exponent < high:
+                height = tall * count / most
+                sheet.swatch("gradients", x(exponent) + 0.6, top + tall - height, wide - 1.2, height)
+        sheet.line(left, top + tall, right, top + tall, opacity=0.6)
+        for exponent in range(low - low % 8 + 8, high + 1, 8):
+            sheet.line(x(exponent), top + tall, x(exponent), top + tall + 5, opacity=0.6)
+            sheet.text(
+                x(exponent), top + tall + 19, power(2.0**exponent), at="middle", size=SMALL_SIZE, quiet=True, ltr=True
+            )
+        lines, told = [], []
+        for place, name in enumerate(formats):
+            y = top + tall + 36 + place * row
+            normal = math.log2(rounding.smallest_normal(name))
+            zero, end = math.log2(rounding.smallest(name)) - 1, math.log2(rounding.largest(name))
+            sheet.text(left - 12, y + 12, name, at="right", size=LABEL_SIZE, weight=600, ltr=True)
+            sheet.shade(x(zero), y, x(normal) - x(zero), 15, strength=FRACTION)
+            sheet.shade(x(normal), y, x(end) - x(normal), 15, strength=EXPONENT)
+            sheet.outline(x(zero), y, x(end) - x(zero), 15, opacity=0.4)
+            if zero > low:
+                sheet.line(x(zero), top + 6, x(zero), top + tall, dash=FORMULA_DASH, opacity=0.8)
+            lost = sum(count for exponent, count in moved.items() if exponent < zero) / total
+            share = percent(lost, language, digits=2)
+            sheet.text(right + 10, y + 12, share, size=LABEL_SIZE, ltr=True)
+            told.append(said("magnitudes-row", name=name, share=share))
+            lines.append([name, share])
+        sheet.text(right + 10, top + tall + 19, said("magnitudes-zero"), size=SMALL_SIZE, quiet=True)
+        figure = sheet.svg(alt=" ".join([f"{title}.", *told]))
+        header = ["", said("magnitudes-zero")]
+        return figure.beside(Table(lines, header=header, language=language).html)
+
+    return draw
+
+
+Ticks = Callable[[float], str]
+
+
+def over_steps(
+    curves: Mapping[str, Sequence[float]], *, title: str, marks: Sequence[int] = (), note: str = ""
+) -> Figure:
+    """Values against steps, a line for each name, which stands at its end. At the steps of `marks`, which `note` names,
+    is a dot on the first line.
+    """
+
+    def draw(language: Language) -> Svg:
+        said = Said(language)
+        tall, top = 200.0, heading_height(title, width=WIDTH) + (36 if marks else 16)
+        room = max(text_width(name, size=LABEL_SIZE) for name in curves) + 18
+        values = [value for own in curves.values() for value in own]
+        step = nice(max((max(values) - min(values)) / 5, 1e-12))
+        low, high = (
+            math.floor(min(values) / step),
+            max(math.ceil(max(values) / step), math.floor(min(values) / step) + 1),
+        )
+        digits = max(0, -math.floor(math.log10(step)))
+        labels = {
+            each: number(round(each * step, digits), language, digits=_significant(each * step, digits))
+            for each in range(low, high + 1)
+        }
+        left, right = (
+            MARGIN + 12 + max(text_width(each, size=SMALL_SIZE) for each in labels.values()),
+            WIDTH - MARGIN - room,
+        )
+        sheet = Sheet(width=WIDTH, height=top + tall + 44, language=language)
+        heading(sheet, title)
+        last = max(len(own) for own in curves.values()) - 1
+
+        def x(at: float) -> float:
+            return left + (right - left) * at / max(last, 1)
+
+        def y(value: float) -> float:
+            return top + tall * (high - value / step) / (high - low)
+
+        for each, label in labels.items():
+            sheet.line(left, y(each * step), right, y(each * step), opacity=0.18)
+            sheet.text(left - 8, y(each * step) + 4, label, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+        for at in range(0, last + 1, max(1, round(nice((last + 1) / 7)))):
+            sheet.text(x(at), top + tall + 18, str(at), at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
+        sheet.text((left + right) / 2, top + tall + 36, said("losses-steps"), at="middle", size=SMALL_SIZE, quiet=True)
+        used: list[float] = []
+        dashes = ("", "6 4", "2 3", "9 3 2 3")
+        told = []
+        for index, (name, own) in enumerate(curves.items()):
+            points = "L".join(f"{x(at):.1f} {y(value):.1f}" for at, value in enumerate(own))
+            sheet.shape(f"M{points}", stroke=2, dash=dashes[index % len(dashes)])
+            told.append(
+                said(
+                    "losses-alt", name=name, first=number(own[0], language), last=number(own[-1], language),
+                    count=len(own),
+                )
+            )  # fmt: skip
+        for name, own in sorted(curves.items(), key=lambda each: y(each[1][-1])):
+            place = max([y(own[-1]) + 4, *(each + 16 for each in used[-1:])])
+            used.append(place)
+            sheet.text(right + 10, place, name, size=LABEL_SIZE, weight=600)
+        if marks:
+            first = next(iter(curves.values()))
+            for at in marks:
+                sheet.dot(x(at), y(first[at]), radius=5)
+            sheet.dot(left + 5, top - 18, radius=5)
+            sheet.text(left + 16, top - 14, note, size=SMALL_SIZE)
+            told.append(said("marks-alt", note=note, steps=", ".join(map(str, marks))))
+        header = [said("losses-step"), *curves]
+        lines = [
+            [at, *(number(own[at], language, digits=5) if at < len(own) else "" for own in curves.values())]
+            for at in range(last + 1)
+        ]
+        figure = sheet.svg(alt=" ".join([f"{title}.", *told]))
+        return figure.beside(Table(lines, header=header, language=language).html)
+
+    return draw
+
+
+def _significant(value: float, decimals: int) -> int:
+    """How many significant digits show so many decimals."""
+    return max(1, decimals + (math.floor(math.log10(abs(value))) + 1 if value else 1))
+
+
+def half_spacing(
+    update: float, *, formats: Sequence[str] = ("bf16", "fp16", "fp32"), low: int = -12, high: int = 1
+) -> Figure:
+    """What an update must exceed to move a weight, for weights of each size; and one update beside it."""
+
+    def draw(language: Language) -> Svg:
+        said = Said(language)
+        title = said("spacing-title", update=decimal(update, language), weight=power(rounding.first_unmoved(update)))
+        tall, top = 220.0, heading_height(title, width=WIDTH) + 40
+        left, right = MARGIN + 54, WIDTH - MARGIN - 150
+        sheet = Sheet(width=WIDTH, height=top + tall + 44, language=language)
+        heading(sheet, title)
+        bottom = math.floor(math.log2(rounding.least_update(2.0**low, formats[-1]))) - 1
+        ceiling = math.ceil(math.log2(rounding.least_update(2.0 ** (high - 1), formats[0]))) + 1
+
+        def x(exponent: float) -> float:
+            return left + (right - left) * (exponent - low) / (high - low)
+
+        def y(value: float) -> float:
+            return top + tall * (ceiling - math.log2(value)) / (ceiling - bottom)
+
+        sheet.opening(MARGIN, WIDTH - MARGIN, top - 16, said("spacing-half"), size=SMALL_SIZE)
+        for exponent in range(bottom + bottom % 4, ceiling + 1, 4):
+            sheet.line(left, y(2.0**exponent), right, y(2.0**exponent), opacity=0.15)
+            sheet.text(
+                left - 8, y(2.0**exponent) + 4, power(2.0**exponent), at="right", size=SMALL_SIZE, quiet=True, ltr=True
+            )
+        for exponent in range(low, high + 1, 2):
+            sheet.text(
+                x(exponent), top + tall + 18, power(2.0**exponent), at="middle", size=SMALL_SIZE, quiet=True, ltr=True
+            )
+        sheet.text(
+            (left + right) / 2, top + tall + 36, said("spacing-weight"), at="middle", size=SMALL_SIZE, quiet=True
+        )
+        for name in formats:
+            path = []
+            for exponent in range(low, high):
+                half = y(rounding.least_update(2.0**exponent, name))
+                path += [f"{x(exponent):.1f} {half:.1f}", f"{x(exponent + 1):.1f} {half:.1f}"]
+            sheet.shape("M" + "L".join(path), stroke=2)
+            sheet.text(
+                right + 10,
+                y(rounding.least_update(2.0 ** (high - 1), name)) + 4,
+                name,
+                size=LABEL_SIZE,
+                weight=600,
+                ltr=True,
+            )
+        sheet.line(left, y(update), right, y(update), width=1.8, dash=FORMULA_DASH)
+        sheet.text(right + 10, y(update) + 4, said("spacing-update"), size=LABEL_SIZE, weight=600)
+        rows = [
+            [power(2.0**exponent), *(decimal(rounding.least_update(2.0**exponent, name), language) for name in formats)]
+            for exponent in range(low, high)
+        ]
+        figure = sheet.svg(alt=f"{title}. {said('spacing-alt')}")
+        return figure.beside(Table(rows, header=[said("spacing-weight"), *formats], language=language).html)
+
+    return draw
+
+
+def bytes_by_recipe(recipes: Mapping[str, tuple[int, int, int]], *, title: str) -> Figure:
+    """What one parameter, its gradient and its optimizer states take, a bar for each recipe."""
+    groups = [
+        (name, Bytes(parameters=parameter, gradients=gradient, optimizer_states=states))
+        for name, (parameter, gradient, states) in recipes.items()
+    ]
+    return lambda language: stacked_bars(groups, language=language, title=title)
