@@ -143,8 +143,10 @@ class Step:
 
     @property
     def delayed(self) -> float:
-        """The update runs beside the computation of the next step (section 5.2)."""
-        return max(self.forward + max(self.backward, self.out), self.host)
+        """The update runs beside the computation of the next step; its parameters return when this is over, so that
+        forward and backward see the same ones (section 5.2).
+        """
+        return max(self.forward + max(self.backward, self.out), self.update, self.file) + self.back
 
 
 def adam_seconds(*, parameters: float, bandwidth: float = HOST) -> float:
