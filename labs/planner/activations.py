@@ -38,6 +38,29 @@ def layer(
     return sbh * (34 - split + (split + attention) / tensor)
 
 
+def by_operation(*, sequence: int, batch: int, hidden: int, heads: int) -> dict[str, int]:
+    """Bytes that the operations of one layer keep for backward, in the order of forward (section 4.1); together `layer`.
+
+    `softmax`, `weights_dropout` and, of `mix`, all but the values are what grows with the square of the sequence.
+    """
+    sbh, weights = sequence * batch * hidden, heads * sequence**2 * batch
+    return {
+        "norm": 2 * sbh,
+        "projections": 2 * sbh,
+        "scores": 4 * sbh,
+        "softmax": 2 * weights,
+        "weights_dropout": weights,
+        "mix": 2 * sbh + 2 * weights,
+        "output": 2 * sbh,
+        "output_dropout": sbh,
+        "second_norm": 2 * sbh,
+        "up": 2 * sbh,
+        "gelu": 8 * sbh,
+        "down": 8 * sbh,
+        "down_dropout": sbh,
+    }
+
+
 def first_stage(
     *,
     layers: int,

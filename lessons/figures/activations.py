@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 from labs.planner import activations
 from labs.telemetry.drawing import Svg, Table
 from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, Words, heading, heading_height
 from labs.telemetry.drawing.memory import WIDTH
 from labs.telemetry.drawing.palette import FORMULA_DASH
-from labs.telemetry.drawing.svg import Sheet
+from labs.telemetry.drawing.svg import Sheet, text_width, wrapped
 from lessons.figures.base import Figure, Said
 from translations import Language
 from translations.formats import number, percent
@@ -87,6 +88,127 @@ def layer_by_sequence(sequences: Sequence[int], *, hidden: int, heads: int) -> F
             said("layer-share"),
         ]
         figure = sheet.svg(alt=" ".join([f"{title}.", *parts]))
+        return figure.beside(Table(lines, header=header, language=language).html)
+
+    return draw
+
+
+ATTENTION = ("scores", "softmax", "weights_dropout", "mix")
+"""The operations that selective recomputation runs again."""
+
+
+def kept_by_operation(*, sequence: int, hidden: int, heads: int) -> Figure:
+    """What each operation of a layer keeps, in the order of forward, and which run again; one sequence, in 16 bits."""
+
+    def draw(language: Language) -> Svg:
+        said, words = Said(language), Words.of(language)
+        sizes: dict[str, Any] = {"sequence": sequence, "batch": 1, "hidden": hidden, "heads": heads}
+        kept = activations.by_operation(**sizes)
+        names = {name: said(f"operation-{name.replace('_', '-')}") for name in kept}
+        quadratic = activations.layer(**sizes) - activations.layer(**sizes, recompute="selective")
+        share = percent(quadratic / sum(kept.values()), language, digits=2)
+        title = said("operations-title", sequence=number(sequence, language), share=share)
+        top, row = heading_height(title, width=WIDTH) + 12, 23.0
+        left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in names.values()) + 14
+        right = WIDTH - 230
+        sheet = Sheet(width=WIDTH, height=top + row * len(kept) + 26, language=language)
+        heading(sheet, title)
+        widest, stream = max(kept.values()), 2 * sequence * hidden
+        parts = []
+        for place, (name, bytes_) in enumerate(kept.items()):
+            y, tall = top + place * row, row - 8
+            width = (right - left) * bytes_ / widest
+            linear = {"softmax": 0, "weights_dropout": 0, "mix": stream}.get(name, bytes_)
+            edge = left + (right - left) * linear / widest
+            sheet.swatch("activations", left, y, edge - left, tall)
+            sheet.shade(edge, y, left + width - edge, tall, strength=0.18)
+            sheet.outline(left, y, width, tall, opacity=0.35)
+            sheet.text(left - 10, y + 12, names[name], at="right", size=LABEL_SIZE)
+            sheet.text(left + width + 8, y + 12, words.bytes(bytes_), at="left", size=SMALL_SIZE, ltr=True)
+            parts.append(words("part", name=names[name], size=words.bytes(bytes_)))
+        order = list(kept)
+        for said_of, first, last, x in (
+            ("operations-selective", ATTENTION[0], ATTENTION[-1], right + 72),
+            ("operations-full", order[0], order[-1], right + 156),
+        ):
+            high, low = top + order.index(first) * row, top + (order.index(last) + 1) * row - 8
+            sheet.shape(f"M{x - 6} {high}H{x}V{low}H{x - 6}", stroke=1.2)
+            for number_of, line in enumerate(wrapped(said(said_of), size=SMALL_SIZE, width=70)):
+                sheet.text(x + 6, (high + low) / 2 + 4 + 14 * number_of, line, at="left", size=SMALL_SIZE)
+        y, told = top + row * len(kept) + 4, said("operations-linear")
+        sheet.swatch("activations", left, y, 14, 12)
+        sheet.text(left + 20, y + 10, told, at="left", size=SMALL_SIZE)
+        second = left + 44 + text_width(told, size=SMALL_SIZE)
+        sheet.shade(second, y, 14, 12, strength=0.18)
+        sheet.outline(second, y, 14, 12, opacity=0.35)
+        sheet.text(second + 20, y + 10, said("operations-square"), at="left", size=SMALL_SIZE)
+        lines = [(names[name], words.bytes(bytes_)) for name, bytes_ in kept.items()]
+        figure = sheet.svg(
+            alt=f"{words.sentence(title)} {words.sentence(words.listed(parts))} {said('operations-alt')}"
+        )
+        return figure.beside(
+            Table(lines, header=[said("operations-axis"), words("table-value")], language=language).html
+        )
+
+    return draw
+
+
+def more_operations(*, hidden: int, layers: int, vocabulary: int, longest: int) -> Figure:
+    """How many operations recomputation adds to a step, against the length of the sequence: full and selective."""
+
+    def draw(language: Language) -> Svg:
+        said, words = Said(language), Words.of(language)
+        equal = 3 * hidden
+        title = said("more-title", sequence=number(equal, language))
+        tall, top = 220.0, heading_height(title, width=WIDTH) + 16
+        left, right = MARGIN + 52, WIDTH - 150
+        sheet = Sheet(width=WIDTH, height=top + tall + 44, language=language)
+        heading(sheet, title)
+
+        def more(sequence: int, mode: str) -> float:
+            sizes: dict[str, Any] = {
+                "layers": layers,
+                "sequence": sequence,
+                "batch": 1,
+                "hidden": hidden,
+                "vocabulary": vocabulary,
+            }
+            return activations.flops(**sizes, recompute=mode) / activations.flops(**sizes) - 1
+
+        lengths = [longest * place // 48 for place in range(1, 49)]
+        highest = 0.1 * math.ceil(max(more(longest, mode) for mode in ("selective", "full")) * 10)
+
+        def x(length: float) -> float:
+            return left + (right - left) * length / longest
+
+        def y(share: float) -> float:
+            return top + tall * (1 - share / highest)
+
+        for tick in range(round(highest / 0.1) + 1):
+            sheet.line(left, y(tick / 10), right, y(tick / 10), opacity=0.18)
+            label = percent(tick / 10, language, digits=2)
+            sheet.text(left - 8, y(tick / 10) + 4, label, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+        marks = [longest // 4, longest // 2, 3 * longest // 4, longest]
+        for length in marks:
+            shown = number(length, language)
+            sheet.text(x(length), top + tall + 18, shown, at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
+        sheet.text((left + right) / 2, top + tall + 36, said("sequence-axis"), at="middle", size=SMALL_SIZE, quiet=True)
+        for mode in ("selective", "full"):
+            for before, after in pairwise(lengths):
+                sheet.line(x(before), y(more(before, mode)), x(after), y(more(after, mode)), width=2)
+            end = y(more(longest, mode)) + 4
+            sheet.text(right + 10, end, said(f"more-{mode}"), at="left", size=LABEL_SIZE, weight=600)
+        sheet.dot(x(equal), y(more(equal, "full")), radius=5)
+        lines = [
+            [
+                number(length, language),
+                *(percent(more(length, mode), language, digits=2) for mode in ("selective", "full")),
+            ]
+            for length in sorted({*marks, equal})
+        ]
+        rows = [said("more-row", sequence=row[0], selective=row[1], full=row[2]) for row in lines]
+        header = [said("sequence-axis"), said("more-selective"), said("more-full")]
+        figure = sheet.svg(alt=" ".join([words.sentence(title), *rows]))
         return figure.beside(Table(lines, header=header, language=language).html)
 
     return draw

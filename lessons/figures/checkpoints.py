@@ -1,4 +1,4 @@
-"""Figures of checkpoints: who writes and reads what of a parameter, and what saving too often or too rarely costs."""
+"""Figures of checkpoints: who writes and reads what of a parameter, when a save is written, and where time goes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import math
 from collections.abc import Mapping
 from itertools import pairwise
 
-from labs.planner.goodput import lost_share, young
+from labs.planner.goodput import Account, lost_share, young
 from labs.telemetry.drawing import Svg, Table
 from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, Words, heading, heading_height
 from labs.telemetry.drawing.memory import WIDTH
 from labs.telemetry.drawing.palette import FORMULA_DASH
-from labs.telemetry.drawing.svg import Sheet
+from labs.telemetry.drawing.svg import Sheet, text_width
 from lessons.figures.activations import nice
 from lessons.figures.base import Figure, Said
 from translations import Language
-from translations.formats import duration, percent
+from translations.formats import duration, number, percent
 
 POINTS = 48
 SPAN = 8.0
@@ -65,6 +65,103 @@ def cuts(sizes: Mapping[str, int], *, saved: int, loaded: int) -> Figure:
         return sheet.svg(
             alt=said("cuts-alt", names=words.listed(list(sizes)), saved=saved, loaded=loaded, padded=sum(padded))
         )
+
+    return draw
+
+
+def saves(*, asynchronous: bool) -> Figure:
+    """Training and two saves of a run, over time: the write in training's way, or beside it after a short copy."""
+
+    def draw(language: Language) -> Svg:
+        said, words = Said(language), Words.of(language)
+        kind = "beside" if asynchronous else "blocking"
+        title = said(f"saves-{kind}-title")
+        rows = ("training", "writer") if asynchronous else ("training",)
+        names = {name: said(f"saves-{name}") for name in rows}
+        top, row = heading_height(title, width=WIDTH) + 10, 32.0
+        left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in names.values()) + 14
+        sheet = Sheet(width=WIDTH, height=top + row * len(rows) + 26, language=language)
+        heading(sheet, title)
+        unit = (WIDTH - MARGIN - left) / 24
+        copy, write = 0.5, 4.0
+        x = left
+        for _save in range(2):
+            for _step in range(4):
+                sheet.swatch("training", x, top, unit * 1.25 - 2, row - 10)
+                x += unit * 1.25
+            waits = copy if asynchronous else write
+            sheet.swatch("saving", x, top, waits * unit - 2, row - 10)
+            if asynchronous:
+                sheet.swatch("saving", x + copy * unit, top + row, write * unit, row - 10)
+            x += waits * unit
+        while x + unit * 1.25 <= WIDTH - MARGIN + 1:
+            sheet.swatch("training", x, top, unit * 1.25 - 2, row - 10)
+            x += unit * 1.25
+        for place, name in enumerate(rows):
+            sheet.text(left - 12, top + row * place + 15, names[name], at="right", size=LABEL_SIZE)
+        y = top + row * len(rows)
+        sheet.swatch("training", left, y, 14, 12)
+        sheet.text(left + 20, y + 10, said("saves-step"), at="left", size=SMALL_SIZE)
+        second = left + 20 + text_width(said("saves-step"), size=SMALL_SIZE) + 24
+        sheet.swatch("saving", second, y, 14, 12)
+        sheet.text(second + 20, y + 10, said(f"saves-{kind}-save"), at="left", size=SMALL_SIZE)
+        return sheet.svg(alt=f"{words.sentence(title)} {said(f'saves-{kind}-alt')}")
+
+    return draw
+
+
+LOOK_OF = {
+    "progress": "training",
+    "saving": "saving",
+    "lost": "lost",
+    "restarting": "starting",
+    "waiting": "slack",
+    "missing": "logits",
+}
+"""What the time of a cluster goes to, and its look."""
+
+
+def where_time_goes(accounts: Mapping[int, Account], *, title: str) -> Figure:
+    """A bar for each number of GPUs, cut by what the time goes to; `title` may name {share}, progress of the last."""
+
+    def draw(language: Language) -> Svg:
+        said, words = Said(language), Words.of(language)
+        bars = {said("time-gpus", gpus=number(gpus, language)): each for gpus, each in accounts.items()}
+        last = list(bars.values())[-1].progress
+        head = title.replace("{share}", percent(last, language, digits=2))
+        shown = [part for part in LOOK_OF if any(each.as_dict()[part] > 5e-4 for each in bars.values())]
+        names = {part: said(f"time-{part}") for part in shown}
+        top, row = heading_height(head, width=WIDTH) + 10, 30.0
+        left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in bars) + 14
+        right = WIDTH - MARGIN - 60
+        sheet = Sheet(width=WIDTH, height=top + row * len(bars) + 34, language=language)
+        heading(sheet, head)
+        lines = []
+        for place, (name, each) in enumerate(bars.items()):
+            y, x = top + row * place, left
+            for part in shown:
+                wide = (right - left) * max(0.0, each.as_dict()[part])
+                if wide > 0.4:
+                    sheet.swatch(LOOK_OF[part], x, y, wide, row - 9)
+                x += wide
+            sheet.outline(left, y, right - left, row - 9, opacity=0.35)
+            sheet.text(left - 12, y + 15, name, at="right", size=LABEL_SIZE)
+            sheet.text(
+                right + 8, y + 15, percent(each.progress, language, digits=2), at="left", size=LABEL_SIZE, ltr=True
+            )
+            lines.append([name, *(percent(max(0.0, each.as_dict()[part]), language, digits=2) for part in shown)])
+        x, y = MARGIN, top + row * len(bars) + 10
+        for part in shown:
+            sheet.swatch(LOOK_OF[part], x, y, 14, 12)
+            sheet.text(x + 20, y + 10, names[part], at="left", size=SMALL_SIZE)
+            x += 20 + text_width(names[part], size=SMALL_SIZE) + 18
+        told = [
+            words("part", name=f"{line[0]}, {names[part]}", size=value)
+            for line in lines
+            for part, value in zip(shown, line[1:], strict=True)
+        ]
+        figure = sheet.svg(alt=f"{words.sentence(head)} {words.sentence(words.listed(told))}")
+        return figure.beside(Table(lines, header=["", *names.values()], language=language).html)
 
     return draw
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labs.planner.activations import Model, first_stage, flops, layer, outside_layers
+from labs.planner.activations import Model, by_operation, first_stage, flops, layer, outside_layers
 
 GPT_3 = {"sequence": 2048, "batch": 1, "hidden": 12_288, "heads": 96}
 MT_NLG = {"sequence": 2048, "batch": 1, "hidden": 20_480, "heads": 128}
@@ -25,6 +25,15 @@ def test_what_the_paper_says_of_its_models() -> None:
         }
         assert work["selective"] / work["none"] - 1 == pytest.approx(more, abs=0.0005)
         assert work["full"] / work["none"] == pytest.approx(4 / 3, rel=0.01)
+
+
+@given(st.integers(1, 4096), st.integers(1, 8), st.integers(1, 64), st.integers(1, 256))
+def test_what_the_operations_keep_is_the_layer(sequence: int, batch: int, heads: int, width: int) -> None:
+    sizes = {"sequence": sequence, "batch": batch, "hidden": heads * width, "heads": heads}
+    kept = by_operation(**sizes)
+    assert sum(kept.values()) == pytest.approx(layer(**sizes))
+    square = kept["softmax"] + kept["weights_dropout"] + kept["mix"] - 2 * sequence * batch * heads * width
+    assert sum(kept.values()) - square == pytest.approx(layer(**sizes, recompute="selective"))
 
 
 @pytest.mark.parametrize(
