@@ -150,6 +150,8 @@ def over_steps(
         room = max(text_width(name, size=LABEL_SIZE) for name in curves) + 18
         values = [value for own in curves.values() for value in own]
         step = nice(max((max(values) - min(values)) / 5, 1e-12))
+        if all(float(value).is_integer() for value in values):
+            step = max(step, 1.0)
         low, high = (
             math.floor(min(values) / step),
             max(math.ceil(max(values) / step), math.floor(min(values) / step) + 1),
