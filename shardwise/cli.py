@@ -19,6 +19,7 @@ from typer import Argument, Context, Option
 
 from labs.options import OPTIONS
 from shardwise import case_command, hardware_command, lab_commands, names_command, plan_commands
+from shardwise.classroom import commands as classroom
 from translations import CourseError, Language, Translator, languages, preferred, translator
 
 if TYPE_CHECKING:
@@ -356,6 +357,11 @@ plan_commands.add(app, print_json=_print_json, right_use=_right_use)
 hardware_command.add(app, print_json=_print_json, right_use=_right_use)
 case_command.add(app, print_json=_print_json)
 names_command.add(app, print_json=_print_json)
+
+
+# --- the classroom
+
+classroom.add(app, print_json=_print_json, right_use=_right_use)
 
 
 # --- starting

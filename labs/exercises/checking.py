@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
 from labs.exercises import reading
 from labs.exercises.content import Exercise, exercise
@@ -60,6 +60,27 @@ class Verdict:
         return {name: getattr(self, name) for name in ("passed", "points", "of", "failed_at", "message", "rank")}
 
 
+class Execute(Protocol):
+    """Runs one case of an exercise's check on ranks, and raises as `labs.runner.run` does."""
+
+    def __call__(
+        self, exercise: str, file: Path, number: int, *, ranks: int, seed: int, timeout: float, patience: float
+    ) -> Run: ...
+
+
+def on_this_machine(
+    exercise: str, file: Path, number: int, *, ranks: int, seed: int, timeout: float, patience: float
+) -> Run:
+    """The case on ranks that may do whatever the learner may do: what notebook and terminal do with one's own code."""
+    return run(
+        SCRIPT,
+        ranks=ranks,
+        arguments=[exercise, str(file), str(number), str(seed)],
+        timeout=timeout,
+        patience=patience,
+    )
+
+
 def check(
     id: str,
     source: str | Path,
@@ -68,11 +89,12 @@ def check(
     seed: int = 0,
     timeout: float = TIMEOUT,
     patience: float = PATIENCE,
+    execute: Execute = on_this_machine,
 ) -> Verdict:
     """The verdict on a source text, or on the file at a Path.
 
-    The inputs depend on the seed only, so the same file gets the same verdict. Raises CourseError where there is no
-    such exercise or file.
+    The inputs depend on the seed only, so the same file gets the same verdict. `execute` runs the cases: grading hands
+    in a sandbox. Raises CourseError where there is no such exercise or file.
     """
     own = exercise(id, language)
     text = translator(language)
@@ -85,22 +107,18 @@ def check(
     with tempfile.TemporaryDirectory(prefix="shardwise-check-", ignore_cleanup_errors=True) as folder:
         file = Path(folder) / f"{id}.py"
         file.write_text(python, encoding="utf-8", errors="surrogateescape")
-        return _run(own, text, file, seed, timeout, patience)
+        return _run(own, text, file, seed, timeout, patience, execute)
 
 
-def _run(own: Exercise, text: Translator, file: Path, seed: int, timeout: float, patience: float) -> Verdict:
+def _run(
+    own: Exercise, text: Translator, file: Path, seed: int, timeout: float, patience: float, execute: Execute
+) -> Verdict:
     module = cast("Check", importlib.import_module(f"labs.exercises.{own.folder.name}.check"))
     remarks: list[Failure] = []
     printed = ""
     for number, case in enumerate(module.CASES):
         try:
-            ended = run(
-                SCRIPT,
-                ranks=case.ranks,
-                arguments=[own.id, str(file), str(number), str(seed)],
-                timeout=timeout,
-                patience=patience,
-            )
+            ended = execute(own.id, file, number, ranks=case.ranks, seed=seed, timeout=timeout, patience=patience)
         except RankFailed as error:
             printed = printed or _printed(error.outputs)
             failure, said = _not_ended(own, text, case, error, file, timeout)

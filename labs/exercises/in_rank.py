@@ -6,10 +6,12 @@ A torchrun script; its arguments are exercise, file, number of the case, and see
 from __future__ import annotations
 
 import importlib
+import os
 import runpy
 import sys
 from typing import Any, cast
 
+from labs.exercises import confined
 from labs.exercises.trial import Check, Found, Student
 from labs.runner import rank as this
 
@@ -28,6 +30,8 @@ def main(exercise: str, file: str, case_number: int, seed: int) -> None:
 
 
 def work(check: Check, file: str, case_number: int, seed: int, group: Any) -> None:
+    if confined.VARIABLE in os.environ:
+        confined.confine()
     student = Student(runpy.run_path(file, run_name="student"))
     done = check.work(student, check.CASES[case_number], seed, group)
     this.report(done.value, done.tensors)

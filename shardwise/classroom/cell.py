@@ -1,0 +1,89 @@
+"""What runs in the sandbox beside the ranks: it takes orders on its input, one a line, runs a case, and hands out what
+the ranks left.
+
+`python cell.py`, with `labs` on the path and nothing else of the course. An order is JSON: exercise, number of the
+case, ranks, seed, timeout, patience; the first also brings the student's file. An answer is one line of JSON and after
+it the files that it names, byte for byte. What is sent from here may be forged by the code that ran: the reader
+believes nothing but the values, and compares those.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import tempfile
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from labs.exercises import confined
+from labs.exercises.checking import SCRIPT
+from labs.runner import RankFailed, run, shut_down
+from translations import CourseError
+
+FILE = Path("/tmp/student")
+"""Where the student's file lies in the sandbox."""
+
+
+def main() -> None:
+    """Until the input ends."""
+    orders, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    _close_to_ranks()
+    os.environ[confined.VARIABLE] = "1"
+    for line in orders:
+        _answer(json.loads(line), answers)
+    shut_down()
+
+
+def _close_to_ranks() -> None:
+    """Ranks are started without these: their output goes to the runner, and they have no input."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+
+
+def _answer(order: dict[str, Any], answers: BinaryIO) -> None:
+    file = FILE / order["name"]
+    if "source" in order:
+        limit = int(order["memory"])
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        FILE.mkdir(exist_ok=True)
+        file.write_text(order["source"], encoding="utf-8", errors="surrogateescape")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        head: dict[str, Any] = {"outputs": [], "files": [], "failed": None}
+        try:
+            ended = run(
+                SCRIPT,
+                ranks=order["ranks"],
+                arguments=[order["exercise"], str(file), str(order["number"]), str(order["seed"])],
+                timeout=order["timeout"],
+                patience=order["patience"],
+                folder=Path(folder),
+            )
+            head["outputs"] = [each.output for each in ended.ranks]
+            left = [each for each in sorted(Path(folder).glob("rank-*.*")) if each.suffix in (".json", ".safetensors")]
+            head["files"] = [[each.name, each.stat().st_size] for each in left]
+        except RankFailed as error:
+            head["outputs"] = list(error.outputs)
+            head["failed"] = {
+                "id": error.id,
+                "values": error.values,
+                "kind": error.kind,
+                "failed_rank": error.rank,
+                "failed_operation": error.operation,
+                "failed_step": error.step,
+                "rank_traceback": error.rank_traceback,
+                "full_traceback": error.full_traceback,
+            }
+            left = []
+        except CourseError as error:
+            head["failed"] = {"id": error.id, "values": error.values}
+            left = []
+        answers.write(json.dumps(head, default=str).encode() + b"\n")
+        for each in left:
+            answers.write(each.read_bytes())
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
