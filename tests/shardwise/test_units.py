@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from lessons.builder import lessons
 from shardwise import cli, progress
 from shardwise.record import Record
 from shardwise.record.evidence import evidence
-from shardwise.units import units
+from shardwise.units import LESSONS, units
 from translations import CourseError, language, languages, translator
 
 DIRECTION_MARKS = dict.fromkeys((0x2066, 0x2067, 0x2068, 0x2069))
@@ -25,6 +27,15 @@ def test_a_unit_is_called_as_its_lesson_is(code: str) -> None:
     assert built
     for unit in built:
         assert unit.title(translator(code)) == titles[unit.id].translate(DIRECTION_MARKS)
+
+
+@pytest.mark.parametrize("code", [each.code for each in languages()])
+def test_the_home_page_lists_every_lesson_by_its_title_even_without_the_map(code: str) -> None:
+    page = json.loads((LESSONS / code / "home.ipynb").read_text(encoding="utf-8"))
+    said = "".join("".join(cell["source"]) for cell in page["cells"]).translate(DIRECTION_MARKS)
+    listed = re.findall(r"^- \[(.+)\]\((.+)\.ipynb\)$", said, re.MULTILINE)
+    built = [unit for unit in units() if unit.open(language(code))]
+    assert listed == [(unit.title(translator(code)), unit.id) for unit in built]
 
 
 def test_a_bank_that_is_there_before_its_lesson_does_no_harm(
