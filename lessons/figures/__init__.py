@@ -23,7 +23,7 @@ from lessons.figures.collectives import collectives
 from lessons.figures.communication import beside_backward, seconds_by_size, traced, two_levels, two_links
 from lessons.figures.layouts import map_of_layouts
 from lessons.figures.measurements import bytes_per_parameter, differences, losses, measured_peak, measured_states
-from lessons.figures.meshes import on_machines, on_ranks
+from lessons.figures.meshes import bubble_by_copies, on_machines, on_ranks
 from lessons.figures.offloading import across_the_link, efficiency_by_bandwidth, ways_through
 from lessons.figures.one_gpu import counters, ways_to_share
 from lessons.figures.pipelines import messages, schedule, stages
@@ -42,6 +42,7 @@ __all__ = [
     "against_sequence",
     "batches_within",
     "beside_backward",
+    "bubble_by_copies",
     "buckets_in_backward",
     "bytes_by_recipe",
     "bytes_per_parameter",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import pairwise, product
+from math import ceil, log2
 
+from labs.planner import pipeline
 from labs.strategies.layout import Layout
 from labs.strategies.schedules import layers_of
 from labs.telemetry.drawing import Svg, Table
@@ -23,6 +25,7 @@ from labs.telemetry.drawing.memory import WIDTH
 from labs.telemetry.drawing.svg import Sheet, text_width
 from lessons.figures.base import Figure, Said
 from translations import Language
+from translations.formats import percent
 
 Degrees = Mapping[str, int]
 """Ranks of each axis, from the outermost, which counts slowest, to the innermost."""
@@ -134,6 +137,60 @@ def on_machines(degrees: Degrees, *, node: int, title: str) -> Figure:
         lines = [_line(rank, dict(zip(order, places, strict=True))) for rank, places in enumerate(ranks)]
         figure = sheet.svg(alt=" ".join([words.sentence(title), *told]))
         return figure.beside(Table(lines, header=_header(words, order), language=language).html)
+
+    return draw
+
+
+def bubble_by_copies(*, batch: int, stages: int, copies: Sequence[int], at: int, title: str) -> Figure:
+    """The bubble against the copies of a model, under 1F1B: on the same GPUs, where more copies leave each fewer of
+    `stages`, and where GPUs are added to the layout with `at` copies. `batch` is in micro-batches; `copies` double.
+    """
+
+    def bubbles(kept: int | None) -> list[tuple[int, float]]:
+        return [
+            (each, pipeline.bubble(schedule="1f1b", stages=kept or stages // each, micro_batches=batch // each))
+            for each in copies
+        ]
+
+    def draw(language: Language) -> Svg:
+        said, words = Said(language), Words.of(language)
+        lines = {
+            said("mesh-same-gpus"): bubbles(None),
+            said("mesh-more-gpus", stages=stages // at): bubbles(stages // at),
+        }
+        tall, step = 190.0, 0.05
+        side = max(text_width(name, size=LABEL_SIZE) for name in lines) + 16
+        top, left, right = heading_height(title, width=WIDTH) + 18, MARGIN + 44, WIDTH - MARGIN - side
+        sheet = Sheet(width=WIDTH, height=top + tall + 46, language=language)
+        heading(sheet, title)
+        high = step * ceil(max(share for found in lines.values() for _, share in found) / step)
+
+        def x(count: int) -> float:
+            return left + (right - left) * log2(count / copies[0]) / log2(copies[-1] / copies[0])
+
+        def y(share: float) -> float:
+            return top + tall * (1 - share / high)
+
+        for tick in range(round(high / step) + 1):
+            sheet.line(left, y(tick * step), right, y(tick * step), opacity=0.18)
+            label = percent(tick * step, language, 1 if tick * step < 0.1 else 2)
+            sheet.text(left - 8, y(tick * step) + 4, label, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+        for count in copies:
+            sheet.text(x(count), top + tall + 18, str(count), at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
+        sheet.text((left + right) / 2, top + tall + 38, said("mesh-copies"), at="middle", size=SMALL_SIZE, quiet=True)
+        for place, (name, found) in enumerate(lines.items()):
+            for (a, before), (b, after) in pairwise(found):
+                sheet.line(x(a), y(before), x(b), y(after), width=2, dash="5 3" if place else "")
+            for count, share in found:
+                sheet.dot(x(count), y(share))
+            sheet.text(right + 12, y(found[-1][1]) + 4, name, at="left", size=LABEL_SIZE, weight=600)
+        told = [
+            said("mesh-bubble-alt", name=name, first=words.percent(found[0][1]), last=words.percent(found[-1][1]))
+            for name, found in lines.items()
+        ]
+        rows = [[count, *(words.percent(dict(found)[count]) for found in lines.values())] for count in copies]
+        figure = sheet.svg(alt=" ".join([words.sentence(title), *told]))
+        return figure.beside(Table(rows, header=[said("mesh-copies"), *lines], language=language).html)
 
     return draw
 

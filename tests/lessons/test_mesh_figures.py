@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labs.strategies.layout import Layout
-from lessons.figures import on_machines, on_ranks
+from lessons.figures import bubble_by_copies, on_machines, on_ranks
 from lessons.figures.meshes import groups_of
 from translations import Language, language, languages
 
@@ -29,3 +29,9 @@ def test_groups_are_those_of_the_layout() -> None:
 def test_each_copy_shows_its_own_ranks() -> None:
     drawn = on_ranks(Layout(dp=2, pp=2, tp=2), layers=5, title="a title")(language("en"))
     assert all(f">rank {rank}<" in drawn.markup for rank in range(8))
+
+
+def test_both_lines_of_the_bubble_meet_in_the_layout_that_is_kept() -> None:
+    drawn = bubble_by_copies(batch=1024, stages=96, copies=[2, 4, 8, 16, 32], at=8, title="a title")(language("en"))
+    row = drawn.table.split("<tr>")[4]  # the head, 2, 4, 8 copies
+    assert row.count("7.9%") == 2
