@@ -39,7 +39,7 @@ def layer(
 
 
 def by_operation(*, sequence: int, batch: int, hidden: int, heads: int) -> dict[str, int]:
-    """Bytes that the operations of one layer keep for backward, in the order of forward (section 4.1); together `layer`.
+    """Bytes that the operations of one layer keep for backward, in the order of forward (section 4.1); in sum `layer`.
 
     `softmax`, `weights_dropout` and, of `mix`, all but the values are what grows with the square of the sequence.
     """
