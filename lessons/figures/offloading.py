@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from itertools import pairwise
 
 from labs.planner.offload import Step, efficiency
 from labs.telemetry.drawing import Svg, Table
@@ -12,6 +11,7 @@ from labs.telemetry.drawing.legend import (
     LABEL_SIZE,
     MARGIN,
     SMALL_SIZE,
+    Entry,
     Words,
     entry,
     heading,
@@ -27,6 +27,8 @@ from translations import Language
 from translations.formats import number, percent
 
 LANE, THICK = 30.0, 20.0
+DASHES = ("", "7 4", "2 3", "10 4 2 4", "1 4")
+"""How up to five lines are told apart."""
 Bar = tuple[str, float, float]
 """What it is, when it begins, and how long it takes."""
 
@@ -47,20 +49,20 @@ def across_the_link() -> Figure:
             [("optimizer_states", said(f"offload-{name}"), 4) for name in ("master", "momentum", "variance")],
         )
 
-        def beside(x: float, y: float, told: str) -> None:
-            """Words in a box, at the end where reading begins."""
+        def row_of(x: float, y: float, category: str, each: int, told: str) -> None:
+            """A swatch as wide as its bytes, and its words, from where reading begins."""
             if sheet.rtl:
-                sheet.text(x + wide - 14, y + tall / 2 + 4, told, at="right", size=LABEL_SIZE)
+                sheet.swatch(category, x + wide - 16 - each * unit, y, each * unit, tall)
+                sheet.text(x + wide - 28 - 4 * unit, y + tall / 2 + 4, told, at="right", size=LABEL_SIZE)
             else:
-                sheet.text(x + 16 + 4 * unit + 12, y + tall / 2 + 4, told, size=LABEL_SIZE)
+                sheet.swatch(category, x + 16, y, each * unit, tall)
+                sheet.text(x + 28 + 4 * unit, y + tall / 2 + 4, told, size=LABEL_SIZE)
 
         for x, name, rows in zip(sides, ("device", "host"), held, strict=True):
             sheet.text(x + wide / 2, top - 10, said(f"offload-{name}"), at="middle", size=LABEL_SIZE, weight=600)
             sheet.outline(x, top, wide, 150, radius=6)
             for row, (category, told, each) in enumerate(rows):
-                y = top + 18 + row * 43
-                sheet.swatch(category, x + 16, y, each * unit, tall)
-                beside(x, y, told)
+                row_of(x, top + 18 + row * 43, category, each, told)
         left, right = sides[0] + wide + 12, sides[1] - 12
         for y, points, name in ((top + 74, (left, right), "out"), (top + 31, (right, left), "back")):
             sheet.arrow([(points[0], y), (points[1], y)], width=1.8)
@@ -146,6 +148,11 @@ def ways_through(step: Step) -> Figure:
     return draw
 
 
+def line_entry(name: str, dash: str) -> Entry:
+    """An entry of a legend for a line."""
+    return name, lambda sheet, x, y: sheet.line(x, y - 4, x + 18, y - 4, width=2, dash=dash)
+
+
 def efficiency_by_bandwidth(
     intensities: Mapping[str, float], *, peak: float, links: Mapping[str, float], title: str
 ) -> Figure:
@@ -156,10 +163,14 @@ def efficiency_by_bandwidth(
 
     def draw(language: Language) -> Svg:
         said, words = Said(language), Words.of(language)
-        top, tall = heading_height(title, width=WIDTH) + 40, 220.0
-        left, right = MARGIN + 48, WIDTH - MARGIN - 170
+        ordered = sorted(intensities, key=lambda each: -intensities[each])
+        dashes = dict(zip(ordered, DASHES, strict=False))
+        entries = [line_entry(name, dashes[name]) for name in ordered]
+        key = legend_height(entries, width=WIDTH)
+        top, tall = heading_height(title, width=WIDTH) + 4 + key + 54, 220.0
+        left, right = MARGIN + 48, WIDTH - MARGIN - 20
         sheet = Sheet(width=WIDTH, height=top + tall + 46, language=language)
-        heading(sheet, title)
+        legend(sheet, entries, top=heading(sheet, title) + 4)
 
         def x(bandwidth: float) -> float:
             return left + (right - left) * (math.log10(bandwidth) - low) / (high - low)
@@ -175,27 +186,20 @@ def efficiency_by_bandwidth(
             told = words.axis(10.0**power)(10.0**power) + "/s"
             sheet.text(x(10.0**power), top + tall + 18, told, at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
         sheet.text((left + right) / 2, top + tall + 38, said("offload-bandwidth-axis"), at="middle", size=SMALL_SIZE)
-        sheet.opening(MARGIN, right, top - 22, said("offload-efficiency-axis"), size=SMALL_SIZE)
+        sheet.opening(MARGIN, right, top - 26, said("offload-efficiency-axis"), size=SMALL_SIZE)
         for name, bandwidth in links.items():
             sheet.line(x(bandwidth), top, x(bandwidth), top + tall, opacity=0.7, dash="2 3")
             sheet.text(x(bandwidth), top - 6, name, at="middle", size=SMALL_SIZE)
         points = [10 ** (low + (high - low) * place / 60) for place in range(61)]
         rows, told_all = [], []
-        used: list[float] = []
-        dashes = ("", "6 3", "2 3", "9 3 2 3")
-        ends = {
-            name: efficiency(intensity=value, bandwidth=points[-1], peak_flops=peak)
-            for name, value in intensities.items()
-        }
-        for index, name in enumerate(sorted(intensities, key=lambda each: -ends[each])):
-            shares = [efficiency(intensity=intensities[name], bandwidth=point, peak_flops=peak) for point in points]
-            for (before, first), (after, second) in pairwise(zip(points, shares, strict=True)):
-                sheet.line(x(before), y(first), x(after), y(second), width=2, dash=dashes[index % 4])
-            place = max([y(shares[-1]) + 4, *(each + 17 for each in used[-1:])])
-            used.append(place)
-            sheet.text(right + 10, place, name, size=LABEL_SIZE, weight=600)
-            at = [efficiency(intensity=intensities[name], bandwidth=each, peak_flops=peak) for each in links.values()]
-            row = [percent(each, language, digits=2) for each in at]
+        for name in ordered:
+
+            def at(bandwidth: float, intensity: float = intensities[name]) -> float:
+                return efficiency(intensity=intensity, bandwidth=bandwidth, peak_flops=peak)
+
+            path = " ".join(f"{x(point):.1f} {y(at(point)):.1f}" for point in points)
+            sheet.shape(f"M{path}", stroke=2, dash=dashes[name])
+            row = [percent(at(each), language, digits=2) for each in links.values()]
             rows.append([name, number(intensities[name], language), *row])
             there = words.listed([f"{link} {share}" for link, share in zip(links, row, strict=True)])
             told_all.append(words.sentence(f"{name}: {there}"))
