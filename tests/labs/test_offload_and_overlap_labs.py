@@ -143,6 +143,7 @@ def test_a_full_disk_is_told_with_rank_and_remedy(monkeypatch: pytest.MonkeyPatc
         ("overlap", {"bandwidth": 0.0}, "bandwidth-not-positive"),
         ("overlap", {"ahead": -1}, "option-at-least"),
         ("overlap", {"buckets": 0}, "option-at-least"),
+        ("overlap", {"straggle": -0.1}, "option-at-least"),
     ],
 )
 def test_what_cannot_run_is_refused_with_a_reason(lab: str, options: dict[str, Any], message: str) -> None:
@@ -175,3 +176,12 @@ def test_overlap_hides_what_blocking_shows(stage: int) -> None:
     # Where nothing overlaps, what is counted is the moment between a call and its wait: long if the rank has no core.
     assert overlapped.data["hidden"] > blocked.data["hidden"]
     assert blocked.data["hidden"] < 0.4
+
+
+def test_a_straggler_waits_for_nobody_and_all_others_for_it() -> None:
+    """A collective lasts until the last rank has joined: long on all ranks but the slow one."""
+    run = run_lab("overlap", blocking=True, straggle=0.3, **SMALL)
+    first = [Lanes.of(report["trace"]).communication[0] for report in run.data["ranks"]]
+    waited, slow = (block.end - block.start for block in first)
+    assert waited > 0.2
+    assert waited > 2 * slow
