@@ -231,7 +231,7 @@ def conduct(
         watching = Reader(folder, ranks=ranks, on_row=on_row, origin=origin) if on_row else nullcontext()
         with watching, Machines(settings, ranks=ranks, folder=folder) as machines:
             events = played(settings, machines, ranks=ranks, origin=origin, timeout=timeout)
-        reports = [cast("dict[str, Any]", read_value(folder, rank)) for rank in range(ranks)]
+        reports = [reported(folder, rank) for rank in range(ranks)]
         rows = read_rows(folder)
     words = ["--reference", str(ranks), *options.arguments()]
     alone = run(Path(__file__), ranks=1, arguments=words, timeout=timeout)
@@ -242,6 +242,14 @@ def conduct(
         report["losses"] = told["losses"]
     data = together("elastic", options, reports, reference_losses=losses)
     return LabRun(data=data | told | {"events": [each.as_dict() for each in events]}, rows=rows)
+
+
+def reported(folder: Path, rank: int) -> dict[str, Any]:
+    """What a rank reported at its end. Raises CourseError where the run was over before its machine had come back."""
+    told = read_value(folder, rank)
+    if told is None:
+        raise CourseError("labs.elastic-too-quick", rank=rank)
+    return cast("dict[str, Any]", told)
 
 
 def played(options: ElasticOptions, machines: Machines, *, ranks: int, origin: float, timeout: float) -> list[Event]:

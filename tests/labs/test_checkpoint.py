@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labs import elastic
 from labs.catalogue import run_lab
 from labs.data import corpus, examples, examples_in, order
 from labs.planner.goodput import checkpoint_bytes
@@ -137,3 +139,12 @@ def test_examples_are_stretches_of_the_text_with_the_next_byte_as_target() -> No
     tokens, targets = examples([3, 0], sequence=32)
     assert torch.equal(tokens[0], corpus()[96:128].long())
     assert torch.equal(targets[1], corpus()[1:33].long())
+
+
+def test_a_rank_whose_machine_came_too_late_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rank-0.json").write_text('{"losses": []}', encoding="utf-8")
+    assert elastic.reported(tmp_path, 0) == {"losses": []}
+    with pytest.raises(CourseError) as early:
+        elastic.reported(tmp_path, 1)
+    assert early.value.id == "labs.elastic-too-quick"
+    assert "rank 1" in str(early.value)
