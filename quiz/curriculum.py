@@ -9,7 +9,7 @@ misconception that no answer stands for, an exercise that serves no objective.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import yaml
 
 from labs.exercises import content
 from quiz.items import FOLDER, Inversion, Item, Option, Pair, Slip, items, misconceptions, objectives, units, validated
+from quiz.policy import policy
 
 FILE = FOLDER / "curriculum.yaml"
 SCHEMA = "curriculum.schema.json"
@@ -66,6 +67,12 @@ def write(path: Path = FILE) -> None:
     path.write_text(text(curriculum()), encoding="utf-8")
 
 
+def units_of(ids: Iterable[str]) -> set[str]:
+    """The units whose banks hold these items."""
+    wanted = set(ids)
+    return {unit for unit in units() for item in items(unit) if item.id in wanted}
+
+
 def faults(path: Path = FILE) -> Iterator[str]:
     """Orphans, names that no list has, and a file out of step; one sentence each."""
     known = {each.id: each.unit for each in objectives()}
@@ -91,5 +98,7 @@ def faults(path: Path = FILE) -> Iterator[str]:
     for each in made["misconceptions"]:
         if not each["items"]:
             yield f"no wrong answer stands for misconception '{each['id']}'"
+        elif each["unit"] in policy().begun and not units_of(each["items"]) <= set(policy().begun):
+            yield f"misconception '{each['id']}' leads to {each['unit']}, whose lesson is not there yet"
     if not path.is_file() or validated(path, SCHEMA) != made:
         yield f"{path.name} is out of step; write it with: python -m quiz curriculum"

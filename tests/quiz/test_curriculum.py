@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from labs.exercises import content
 from quiz import curriculum, items, units
 from quiz.__main__ import main
 from quiz.items import misconceptions, objectives
+from quiz.policy import policy
 
 EXERCISE = "zero-1"
 
@@ -60,9 +62,18 @@ def test_an_exercise_that_belongs_nowhere_is_found(
 
 def test_a_misconception_that_no_answer_stands_for_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     unit = "04-zero-1"
+    own = {item.id for item in items(unit)}
+    only = next(each["id"] for each in curriculum.curriculum()["misconceptions"] if set(each["items"]) <= own)
     rest = tuple(each for each in units() if each != unit)
     monkeypatch.setattr(curriculum, "units", lambda: rest)
-    assert "no wrong answer stands for misconception 'zero-shards-activations'" in list(curriculum.faults())
+    assert f"no wrong answer stands for misconception '{only}'" in list(curriculum.faults())
+
+
+def test_no_answer_leads_to_a_lesson_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = policy()
+    monkeypatch.setattr("quiz.curriculum.policy", lambda: replace(begun, begun=("06-zero-3",)))
+    said = "misconception 'zero3-computes-with-shards' leads to 06-zero-3, whose lesson is not there yet"
+    assert said in list(curriculum.faults())
 
 
 def test_it_is_written_anew_by_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,9 +79,8 @@ def one_form(data: Any) -> None:
 
 
 def typed_in(data: Any) -> None:
-    for item in data["items"]:
-        if item["form"] not in ("number", "bytes"):
-            item.pop("parameters", None)
+    anew = [item for item in data["items"] if item.get("parameters") or item["form"] in ("number", "bytes")]
+    data["items"] = [item for item in data["items"] if item not in anew[1:]]
 
 
 def nameless(data: Any) -> None:
