@@ -77,6 +77,7 @@ def loss(case: Case, seed: int, result: Result) -> Iterator[Failure]:
         ],
         "hit-own": whole_sum - (hit - top) * owner,
         "hit-missing": whole_sum,
+        "hit-unshifted": [expected - top, whole_sum - hit * owner],
         "own-top": [
             shifted.log() - (hit - owners_top),
             shifted.log() - (hit - owners_top) * owner,

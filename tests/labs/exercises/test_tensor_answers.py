@@ -91,6 +91,8 @@ WRONG = [
     wrong(LOSS, "own hit", (HIT, ""), at="loss/hit-own", says="right only where this rank"),
     wrong(LOSS, "no hit", (PAIR, "return sum_N.log(), grad_Nv"), at="loss/hit-missing", says="logarithm of the sum"),
     wrong(LOSS, "own top", (TOP, ""), at="loss/own-top", says="different scales"),
+    wrong(LOSS, "target not shifted", ("hit_N = z_Nv.gather", "hit_N = logits_Nv.gather"), at="loss/hit-unshifted",
+          says="too small by the largest score"),
     wrong(LOSS, "no top", ("    z_Nv = logits_Nv - top_N.unsqueeze(-1)", "    z_Nv = logits_Nv"),
           at="large/not-finite", says="infinity"),
     wrong(LOSS, "softmax", (ONE, ""), at="gradient/no-one-hot", says="softmax alone"),
