@@ -23,7 +23,7 @@ class Held:
     """A gradient as a rank holds it, already the mean over data ranks.
 
     split   this rank has its part; each tensor rank has another. Else every tensor rank has the same whole
-    copy    of a weight that another stage has as well, with the same gradient
+    copy    on the last stage, of the weight that the first has as well, with the same gradient; False on the first
     """
 
     gradient: Tensor

@@ -13,7 +13,7 @@ def global_norm(held: Sequence[Held], place: Place) -> Tensor:
     - held: what this rank holds of the gradient, a list
     - each.gradient: a tensor, already the mean over data ranks
     - each.split: True for this rank's part, of which each tensor rank has another; False for what they all have whole
-    - each.copy: True for a weight that another stage has as well, with the same gradient
+    - each.copy: True on the last stage for the weight that the first has as well, with the same gradient; False there
     - place.number: this rank's number on each axis, place.number["tensor"] and so on
     - place.group: its group along each axis, "data", "pipeline" and "tensor"
 
