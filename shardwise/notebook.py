@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
+from unicodedata import bidirectional
 
 from IPython.core.getipython import get_ipython
 from IPython.display import HTML, display
@@ -22,6 +23,7 @@ from shardwise.pages import Cell
 from shardwise.record import Record
 from translations import CourseError, Language, Translator, preferred, translator
 from translations import language as find_language
+from translations.formats import isolate_runs
 
 if TYPE_CHECKING:
     from labs.catalogue import LabRun
@@ -58,8 +60,11 @@ __all__ = [
 
 
 def _(text: str) -> str:
-    """Marks a string of a code cell as one that learners read; the builder has put the translation in its place."""
-    return text
+    """Marks a string of a code cell as one that learners read; the builder has put the translation in its place.
+
+    In a right-to-left sentence the Latin runs ("24 GB") are isolated, as they are in the lesson's prose.
+    """
+    return isolate_runs(text) if any(bidirectional(each) in ("R", "AL") for each in text) else text
 
 
 # --- the lesson that is open

@@ -137,3 +137,16 @@ def test_a_record_of_a_newer_course_does_not_close_the_lesson(
     with pytest.raises(CourseError) as caught:
         course.quiz()
     assert caught.value.id == "shardwise.record-newer"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("موتِّر واحد حجمه 2 GB", "موتِّر واحد حجمه \u20662 GB\u2069"),
+        ("bf16 وحده", "\u2066bf16\u2069 وحده"),
+        ("12 مثالًا", "12 مثالًا"),
+        ("24 GB", "24 GB"),
+    ],
+)
+def test_latin_runs_of_a_right_to_left_string_keep_their_order(text: str, shown: str) -> None:
+    assert course._(text) == shown
