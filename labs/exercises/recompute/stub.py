@@ -10,7 +10,7 @@ def recompute(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
     - saved_tensors_hooks(pack, unpack): a context manager. Inside it, autograd calls pack(tensor) for each tensor that
       it saves and keeps what pack returns. When backward needs the tensor, it calls unpack(what pack returned)
-    - two runs of a function save the same tensors in the same order
+    - two runs of a function save the same tensors in the same order, if x needs a gradient in both or in neither
     - tensor.detach(): the same values and bytes, in no graph
     - torch.get_rng_state(), torch.set_rng_state(state): where the random numbers stand
     - backward runs without gradients; torch.enable_grad() lets autograd save again

@@ -29,7 +29,7 @@ class Plan(Case):
 CASES = (
     Plan(name="one run", ranks=2, parts=((2, 3),), size=100),
     Plan(name="epochs that end with a step", ranks=3, group="epochs", parts=((3, 3),), size=24),
-    Plan(name="epochs that end within a step", ranks=3, group="epochs", parts=((3, 4),), size=20),
+    Plan(name="epochs that end within a step", ranks=3, group="epochs", parts=((3, 4),), size=22),
     Plan(name="resumed", ranks=4, group="resumed", parts=((4, 2), (4, 2)), size=100),
     Plan(name="fewer ranks, then more", ranks=4, group="other-ranks", parts=((4, 3), (2, 2), (3, 2)), size=30),
 )
@@ -117,6 +117,9 @@ def of_step(
     if ranks > 1 and all(own == taken[0] for own in taken):
         return failure("same-on-all", told, None)
     if len(got) != BATCH:
+        begins = [place + rank * BATCH // ranks for rank in range(ranks)]
+        if got == [each for start in begins for each in at(start, min(BATCH // ranks, size - start % size))]:
+            return failure("stops-at-border", told, None, got=len(got))
         kept = BATCH // told["before"] == len(taken[0]) and told["before"] != ranks
         return failure("batch-changed" if kept else "batch-size", told, None, got=len(got))
     meanings: dict[str, list[int]] = {

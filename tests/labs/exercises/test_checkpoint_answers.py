@@ -59,6 +59,9 @@ WRONG = [
           says="first epoch"),
     wrong("resume", "an epoch for a step", ("order(place // size)", "order(first // size)"), at="epochs/border",
           says="its own epoch"),
+    wrong("resume", "a slice of one epoch",
+          (f"[{PLACE} for place in places]", "order(places[0] // size)[places[0] % size :][:share]"),
+          at="epochs/stops-at-border", says="A slice ends"),
     wrong("resume", "the end of an epoch dropped",
           ("    places =", "    if first % size + progress['global_batch'] > size:\n"
            "        first = -(-first // size) * size\n    places ="),
