@@ -35,9 +35,11 @@ class Block(nn.Module):
         self.up = nn.Parameter(torch.randn(FEATURES, HIDDEN, generator=chance, dtype=torch.float64) * 0.3)
         self.down = nn.Parameter(torch.randn(HIDDEN, FEATURES, generator=chance, dtype=torch.float64) * 0.3)
         self.dropout, self.group, self.calls = dropout, group, 0
+        self.needs: list[bool] = []  # of each call, whether its input needs a gradient
 
     def forward(self, x: Tensor) -> Tensor:
         self.calls += 1
+        self.needs.append(x.requires_grad)
         if self.group is not None:
             x = Copy.apply(x, self.group)  # type: ignore[no-untyped-call]
         hidden = F.dropout(F.gelu(x @ self.up), self.dropout)
@@ -77,7 +79,12 @@ def work(student: Student, case: Case, seed: int, group: dist.ProcessGroup | Non
         torch.rand(5)  # what comes after this function draws as well
         tensors["y"] = y.detach().clone()
         if y.requires_grad and y.shape == grad.shape:
-            y.backward(grad)  # type: ignore[no-untyped-call]
+            try:
+                y.backward(grad)  # type: ignore[no-untyped-call]
+            except (IndexError, KeyError, RuntimeError):
+                if block.needs.count(block.needs[0]) == block.calls:
+                    raise
+                return Work(value={"graph": True, "other-need": True}, tensors=tensors)
         made = [p.grad.nbytes for p in (x, block.up, block.down) if p.grad is not None]
         told["left"] = tracker.now.total - before - y.nbytes - sum(made)
     gc.enable()
@@ -125,6 +132,9 @@ def compare_rank(result: Result, truth: dict[str, Tensor], second: dict[str, Ten
         yield failure
     if not result.get("graph", default=False):
         yield Failure(group="gradients", id="no-graph", rank=rank)
+        return
+    if result.get("other-need", default=False):
+        yield Failure(group="gradients", id="other-need", rank=rank)
         return
     yield from kept(result)
     yield from gradients(result, truth, second)

@@ -29,6 +29,10 @@ WRONG = [
           at="gradients/parameters-dropped", says="no gradient"),
     wrong("recompute", "input cut off", ("        return function(x)\n", "        return function(x.detach())\n"),
           (".requires_grad_(x.requires_grad)", ""), at="gradients/input-dropped", says="below"),
+    wrong("recompute", "no gradient in the second run", (".requires_grad_(x.requires_grad)", ""),
+          at="gradients/other-need", says="the `requires_grad` of `x`"),
+    wrong("recompute", "always a gradient", (".requires_grad_(x.requires_grad)", ".requires_grad_()"),
+          at="leaf/other-need", says="the `requires_grad` of `x`"),
     wrong("recompute", "a second backward",
           ("    with saved_tensors_hooks(pack, unpack):\n        return function(x)",
            "    with saved_tensors_hooks(pack, unpack):\n        y = function(x)\n"
