@@ -112,12 +112,12 @@ def compare_step(case: Case, seed: int, step: int, result: Result) -> Iterator[F
         yield Failure(group="update", id=id, rank=rank, values=told)
         return
     if not bad:
-        yield from given(seed, step, result, plan(case, step)[0], told)
+        yield from given(seed, step, result, plan(case, step)[0], expected_after(case, step), told)
     yield from scaled(case, step, result, told)
 
 
-def given(seed: int, step: int, result: Result, scale: float, told: dict[str, Any]) -> Iterator[Failure]:
-    """What the optimizer was given."""
+def given(seed: int, step: int, result: Result, scale: float, after: float, told: dict[str, Any]) -> Iterator[Failure]:
+    """What the optimizer was given in a step that has `scale`, and whose next has `after`."""
     rank = result.rank
     expected = torch.cat(gradients(seed, step, rank))
     got = result.tensors.get(f"given-{step}")
@@ -129,6 +129,7 @@ def given(seed: int, step: int, result: Result, scale: float, told: dict[str, An
         "not-unscaled": expected * scale,
         "unscaled-twice": expected / scale,
         "scaled-again": expected * scale**2,
+        "next-scale": expected * scale / after,
     }
     if failure := different(got, expected, meanings, group="update", rank=rank, **told):
         yield failure
