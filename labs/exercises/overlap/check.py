@@ -26,6 +26,8 @@ CASES = (
     Case(name="3 ranks, a unit unused", ranks=3, micro_batches=2, group="more-ranks", skipping=(0, 1, 2)),
 )
 STEPS = 2
+IDS = ("nothing-started", "started-late", "waited-at-once", "written-in-flight", "never-waited", "other-group")
+"""What the link notes, the first cause first."""
 METHODS = ("allreduce", "reduce_scatter_single", "all_gather_single", "all_to_all_single", "broadcast", "reduce")
 
 
@@ -55,7 +57,8 @@ class Arriving:
 class LastMoment:
     """A link on which a collective arrives when it is waited for, and which notes what is called when."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: dist.ProcessGroup) -> None:
+        self.group = group
         self.moment = ""
         self.notes: list[str] = []
         self.on_the_way: list[Arriving] = []
@@ -81,6 +84,8 @@ class LastMoment:
             if not self.moment:
                 return original(group, *arguments, **named)
             self.started += 1
+            if group is not self.group:
+                self.note("other-group")
             if self.moment == "finish":
                 self.note("started-late")
             pairs: list[tuple[Tensor, Tensor]] = []
@@ -113,12 +118,14 @@ class LastMoment:
 def work(student: Student, case: Case, seed: int, group: dist.ProcessGroup) -> Work:
     make = student["Overlap"]
     model = small.Small(seed)
-    units = units_of(list(model.pieces), group=group)
+    # The same ranks in a group of their own: on a mesh a unit's group is not that of all ranks.
+    own = dist.new_group(dist.get_process_group_ranks(group))
+    units = units_of(list(model.pieces), group=own)
     tensors: dict[str, Tensor] = {}
     for unit in units:
         unit.keep_gradient_shard()
         unit.keep_master(unit.shard, small.RECIPE)
-    link, overlap = LastMoment(), make()
+    link, overlap = LastMoment(own), make()
 
     def at(moment: str, call: Callable[[], object]) -> None:
         link.moment = moment
@@ -163,7 +170,7 @@ def work(student: Student, case: Case, seed: int, group: dist.ProcessGroup) -> W
 
 def compare(case: Case, seed: int, results: Sequence[Result]) -> Iterator[Failure]:
     for result in results:
-        for id in ("nothing-started", "started-late", "waited-at-once", "written-in-flight", "never-waited"):
+        for id in IDS:
             if id in result.get("notes", default=[]):
                 yield Failure(group="ownership", id=id, rank=result.rank, values={"ranks": case.ranks})
     twin = small.twin(seed=seed, ranks=case.ranks, count=case.micro_batches, steps=STEPS, skipping=case.skipping)

@@ -55,6 +55,7 @@ WRONG = [
     wrong("overlap", "written in flight", (APPEND, APPEND + "        bucket.zero_()\n"),
           at="ownership/written-in-flight", says="on its way"),
     wrong("overlap", "never waited", (WAIT, ""), at="ownership/never-waited", says="nobody waited"),
+    wrong("overlap", "other group", ("group=unit.group, ", ""), at="ownership/other-group", says="another group"),
     wrong("overlap", "read early", (WAIT + "            unit.gradients += shard\n",
           "            unit.gradients += shard\n" + WAIT), at="gradients/read-early", says="before it had arrived"),
     wrong("overlap", "not added", (ADD, ""), at="gradients/nothing", says="zero"),
