@@ -23,8 +23,19 @@ _NOT_RIGHT_TO_LEFT = r"[^\u0590-\u08FF\u2066-\u2069\n]"
 _INSIDE = r"[^()$`{}*\u0590-\u08FF\u2066-\u2069\n]"
 _BRACKETED = rf"\((?:{_INSIDE}|\({_INSIDE}*\))*\)"
 # A word, with the brackets of a call: "unit.part(flat)"; a flag, "--tp".
-_ATOM = rf"(?:--|[-−])?[A-Za-z0-9_\u00C0-\u024F\u0370-\u03FF]+%?(?:{_BRACKETED})*"
+_RAISED = r"\u00B2\u00B3\u00B9\u2070-\u209C"  # superscripts and subscripts, "10⁻⁸"
+_WORD = r"A-Za-z0-9_\u00C0-\u024F\u0370-\u03FF"
+_ATOM = rf"(?:--|[-−])?[{_WORD}][{_WORD}{_RAISED}]*%?(?:{_BRACKETED})*"
 _JOINT = r"(?:[ \u00A0\u202F]|[.,:/+&'’@#–-]|[ \u00A0\u202F]?[+×÷=≈≤≥<>^·/−][ \u00A0\u202F]?)"
+# A value with its unit, "{rate} GB/s", or in a small sum or product, "{a} × 10⁻⁸": one run, whatever the value.
+_FILLED = r"\{[A-Za-z0-9_][^{}]*\}"
+_UNIT = r"[ \u00A0\u202F](?:[kMGTPE]i?B|B|[kMGTP]?FLOPs?|[mµ]?s|Hz|[kM]?Wh?)(?:/s)?(?![A-Za-z0-9_])"
+_SIGN = r"[ \u00A0\u202F]?[+×÷/−][ \u00A0\u202F]?"
+_MORE = rf"(?:{_SIGN}|\.)(?:{_FILLED}|{_ATOM})"
+_COUNTED = (
+    rf"(?<![A-Za-z0-9_])(?:{_ATOM}{_SIGN})+{_FILLED}(?:{_MORE})*(?:{_UNIT})?"
+    rf"|{_FILLED}(?:(?:{_MORE})+(?:{_UNIT})?|{_UNIT})"
+)
 # A sum or difference in brackets, with the factor before it, "2 (N - 1)", and a shape or list of names, "(B, S)".
 _GROUP = (
     rf"(?:(?:[0-9]+ ?)?\({_INSIDE}*[A-Za-z0-9)] [-+−] [A-Za-z0-9(]{_INSIDE}*\)"
@@ -34,6 +45,7 @@ _GROUP = (
 _CITED = rf"(?<![\w.])(?:[A-Z]\. ?)+[A-Z][a-z]{_NOT_RIGHT_TO_LEFT}*[A-Za-z0-9*]"
 _EMPHASISED = r"(?<=\*)[A-Za-z][^*\u0590-\u08FF\u2066-\u2069\n]*(?=\*)"
 _RUN = re.compile(
+    rf"(?P<counted>{_COUNTED})|"
     r"(?P<kept>\$\$.+?\$\$|\$(?=\S)[^$\n]+?\$|\]\([^)]*\)|https?://\S+|</?[A-Za-z!][^>]*>|\{[^{}]*\})"
     rf"|`+[^`]+`+|{_CITED}|{_EMPHASISED}|(?<![A-Za-z0-9_])(?:{_GROUP}|{_ATOM})(?:{_JOINT}{_ATOM})*"
 )
@@ -116,20 +128,24 @@ def isolate_latin(text: str) -> str:
 def isolate_runs(text: str) -> str:
     """A right-to-left sentence with its code spans and Latin runs ("16 GB", "ZeRO-1", "80%") each isolated.
 
-    Formulas, links, tags and placeholders stay as they are; so does a text that is isolated already. A sentence without
-    any right-to-left letter is isolated as one.
+    Formulas, links, tags and placeholders stay as they are, a placeholder with its unit is one run; a text that is
+    isolated already stays, too. A sentence without any right-to-left letter is isolated as one.
     """
     if ISOLATE in text:
         return text
     if not any(unicodedata.bidirectional(each) in _RIGHT_TO_LEFT for each in text):
         return isolate_latin(text)
-    return _RUN.sub(lambda run: run[0] if run["kept"] or not _reorders(run[0]) else isolate(run[0]), text)
+    return _RUN.sub(_isolated, text)
 
 
 def western(text: str) -> str:
     """Text with every kind of decimal digit as 0-9, the Arabic decimal and thousands separators as ``.`` and ``,``."""
     plain = (str(unicodedata.decimal(each)) if unicodedata.decimal(each, None) is not None else each for each in text)
     return "".join(plain).translate({0x066B: ".", 0x066C: ","})
+
+
+def _isolated(run: re.Match[str]) -> str:
+    return isolate(run[0]) if run["counted"] or (not run["kept"] and _reorders(run[0])) else run[0]
 
 
 def _reorders(run: str) -> bool:
