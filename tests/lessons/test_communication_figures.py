@@ -11,9 +11,7 @@ from translations import language, languages
 
 CODES = [each.code for each in languages() if each.released]
 STEP = {
-    "ranks": [
-        {"rank": 0, "trace": {"compute": [["backward", 0.0, 1.0]], "communication": [["all_reduce", 0.5, 1.5]]}}
-    ]
+    "ranks": [{"rank": 0, "trace": {"compute": [["backward", 0.0, 1.0]], "communication": [["all_reduce", 0.5, 1.5]]}}]
 }
 
 
