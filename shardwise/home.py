@@ -53,7 +53,7 @@ def _card(track: Track, shown: Overview, text: Translator) -> str:
         time=formats.duration(minutes * 60, text.language),
     )
     return (
-        f"<article><h3>{escape(text(f'shardwise.track-{track.id}'))}</h3>"
+        f"<article><h2>{escape(text(f'shardwise.track-{track.id}'))}</h2>"
         f'<p>{escape(text(f"shardwise.track-{track.id}-how"))}</p><p class="quiet">{escape(size)}</p>{onward}</article>'
     )
 

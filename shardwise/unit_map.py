@@ -45,12 +45,18 @@ def html(shown: Overview, text: Translator) -> str:
     lines = "".join(
         _arrow(placed[need], placed[stop.unit.id]) for stop in shown.stops for need in stop.unit.needs if need in placed
     )
+    needs = "; ".join(
+        f"{stop.unit.number}: {', '.join(str(int(need[:2])) for need in stop.unit.needs)}"
+        for stop in shown.stops
+        if stop.unit.needs
+    )
     boxes = "".join(_box(stop, placed[stop.unit.id], height, shown, text) for stop in shown.stops)
     legend = "".join(_sample(each, text) for each in ("mastered", "known", "started", "open", "planned"))
     return (
         f'<figure class="map" aria-label="{escape(text("shardwise.map-title"))}">'
         f"<figcaption>{escape(text('shardwise.map-title'))}</figcaption>"
-        f'<div style="aspect-ratio: {WIDTH} / {height}"><svg viewBox="0 0 {WIDTH} {height}" aria-hidden="true">'
+        f'<div style="aspect-ratio: {WIDTH} / {height}"><svg viewBox="0 0 {WIDTH} {height}" '
+        f'role="img" aria-label="{escape(text("shardwise.map-alt", needs=needs))}">'
         f"<defs>{HEAD}</defs>{lines}</svg><ol>{boxes}</ol></div>"
         f'<ul class="legend">{legend}</ul></figure>'
     )

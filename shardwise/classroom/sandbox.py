@@ -289,6 +289,21 @@ def _walls(limits: Limits, *, place: Path) -> list[str]:
             walls += ["--symlink", str(system.readlink()), str(system)]
         elif system.exists():
             walls += _shown(system)
+    size = str(limits.files)  # folders in memory come first: what is shown may lie below them on this machine
+    walls += [
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--size",
+        size,
+        "--tmpfs",
+        "/dev/shm",
+        "--size",
+        size,
+        "--tmpfs",
+        "/tmp",
+    ]
     for python in dict.fromkeys((sys.base_prefix, sys.prefix)):
         walls += [] if python == "/usr" else _shown(python)
     for package in PACKAGES:
