@@ -289,21 +289,9 @@ def _walls(limits: Limits, *, place: Path) -> list[str]:
             walls += ["--symlink", str(system.readlink()), str(system)]
         elif system.exists():
             walls += _shown(system)
-    size = str(limits.files)  # folders in memory come first: what is shown may lie below them on this machine
-    walls += [
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-        "--size",
-        size,
-        "--tmpfs",
-        "/dev/shm",
-        "--size",
-        size,
-        "--tmpfs",
-        "/tmp",
-    ]
+    walls += ["--proc", "/proc", "--dev", "/dev"]
+    for memory in ("/dev/shm", "/tmp"):  # before what is shown, which may lie below them on this machine
+        walls += ["--size", str(limits.files), "--tmpfs", memory]
     for python in dict.fromkeys((sys.base_prefix, sys.prefix)):
         walls += [] if python == "/usr" else _shown(python)
     for package in PACKAGES:
@@ -316,21 +304,6 @@ def _walls(limits: Limits, *, place: Path) -> list[str]:
     for hidden in sorted(each for name in HIDDEN for each in exercises.glob(f"*/{name}")):
         walls += _shown(place / "empty", f"{COURSE}/{hidden.relative_to(ROOT)}")
     walls += _shown(Path(cell.__file__), CELL)
-    size = str(limits.files)
-    walls += [
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-        "--size",
-        size,
-        "--tmpfs",
-        "/dev/shm",
-        "--size",
-        size,
-        "--tmpfs",
-        "/tmp",
-    ]
     for variable, value in _environment().items():
         walls += ["--setenv", variable, value]
     return [*walls, "--chdir", "/tmp", "--remount-ro", "/"]
