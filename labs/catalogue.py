@@ -19,7 +19,7 @@ from labs.telemetry.categories import CATEGORIES, Bytes
 from translations import CourseError
 
 if TYPE_CHECKING:
-    from labs.telemetry.rows import Row, Slot, Told
+    from labs.telemetry.rows import Row, Series, Told
 
 When = Literal["rest", "peak"]
 MAX_RANKS = 16
@@ -213,7 +213,7 @@ def run_lab(
     """
     from labs.runner import run
     from labs.telemetry import events
-    from labs.telemetry.rows import Reader, read, slots
+    from labs.telemetry.rows import Reader, memory_in, series
 
     chosen = lab(name)
     number = ranks_of(name, options, ranks)
@@ -237,8 +237,8 @@ def run_lab(
                 folder=folder,
                 python=python,
             )
-        rows, happened = read(folder), events.read(folder)
-        idle = idle_share(slots(folder), ranks=number)
+        told, happened = series(folder), events.read(folder)
+    rows, idle = memory_in(told), idle_share(told, ranks=number)
     reports = [cast("dict[str, Any]", result.value) for result in outcome.ranks]
     losses: list[float] = []
     if chosen.reference:
@@ -253,13 +253,16 @@ def run_lab(
     return LabRun(data=data, rows=rows)
 
 
-def idle_share(told: Sequence[tuple[int, Slot]], *, ranks: int) -> float | None:
+def idle_share(told: Series, *, ranks: int) -> float | None:
     """The bubble of the last whole step by the ranks' own clocks; None where no rank ran slots."""
+    from labs.telemetry.rows import Slot
     from labs.telemetry.slots import Timetable, bubble
 
     taken = Timetable(ranks)
-    for rank, slot in told:
-        taken.take(rank, slot)
+    for rank, own in told.items():
+        for each in own:
+            if isinstance(each, Slot):
+                taken.take(rank, each)
     return None if taken.whole is None else bubble(taken.whole)
 
 

@@ -139,28 +139,6 @@ def hierarchical(
     )
 
 
-def hierarchical_seconds(
-    *,
-    size: float,
-    per_node: int,
-    nodes: int,
-    node: float,
-    network: float,
-    node_latency: float = 0.0,
-    network_latency: float = 0.0,
-) -> float:
-    """Seconds of `hierarchical`."""
-    return hierarchical(
-        size=size,
-        per_node=per_node,
-        nodes=nodes,
-        node=node,
-        network=network,
-        node_latency=node_latency,
-        network_latency=network_latency,
-    ).seconds
-
-
 # --- how much computing hides a step's collectives
 
 

@@ -17,9 +17,18 @@ def rank_at(*, dp: int, tp: int, pipeline: int, data: int, tensor: int) -> int:
 
 
 def axis_bytes(
-    *, axis: str, dp: int, pp: int, tp: int, layers: int, hidden: int, sequence: int, micro_batch: int,
-    micro_batches: int, rank: int = 0,
-) -> int:  # fmt: skip
+    *,
+    axis: str,
+    dp: int,
+    pp: int,
+    tp: int,
+    layers: int,
+    hidden: int,
+    sequence: int,
+    micro_batch: int,
+    micro_batches: int,
+    rank: int = 0,
+) -> int:
     """Bytes that a rank of the layout lab moves on an axis in one step, in fp32; an all-reduce counts twice."""
     training = Training(
         layout=Layout(dp=dp, pp=pp, tp=tp),

@@ -186,11 +186,8 @@ def step_of(
 
 def on_host(plan: Configuration) -> int:
     """Bytes that one rank keeps in its host's memory."""
-    stack = plan.stack
-    each = {
-        "none": 0, "optimizer": stack.optimizer_states, "gradients": stack.optimizer_states + stack.gradient
-    }[plan.offload]  # fmt: skip
-    return each * of_rank(plan)
+    states, gradients = plan.offload != "none", plan.offload == "gradients"
+    return (plan.stack.optimizer_states * states + plan.stack.gradient * gradients) * of_rank(plan)
 
 
 def of_rank(plan: Configuration) -> int:

@@ -197,30 +197,35 @@ class Reader:
                 tail.close()
 
 
+Series = dict[int, list[Row | Slot | Traffic]]
+"""What each rank told, in the order in which it did."""
+
+
+def series(folder: Path) -> Series:
+    """All that the ranks of a run told in its folder, on the machine's clock."""
+    lines = {
+        int(rank): path.read_bytes().splitlines()
+        for path in folder.glob("rank-*.rows")
+        if (rank := path.stem.removeprefix("rank-")).isdecimal()
+    }
+    return {
+        rank: [told for line in own if (told := _parsed(line, 0.0)) is not None] for rank, own in sorted(lines.items())
+    }
+
+
 def read(folder: Path) -> dict[int, tuple[Row, ...]]:
     """All rows of memory in a run's folder by rank, timed from the first of them."""
-    lines: dict[int, list[bytes]] = {}
-    for path in folder.glob("rank-*.rows"):
-        if (rank := path.stem.removeprefix("rank-")).isdecimal():
-            lines[int(rank)] = path.read_bytes().splitlines()
-    whole = {
-        rank: [row for line in own if isinstance(row := _parsed(line, 0.0), Row)] for rank, own in sorted(lines.items())
-    }
+    return memory_in(series(folder))
+
+
+def memory_in(told: Series) -> dict[int, tuple[Row, ...]]:
+    """The rows of memory by rank, timed from the first of them."""
+    whole = {rank: [each for each in own if isinstance(each, Row)] for rank, own in told.items()}
     origin = min((rows[0].seconds for rows in whole.values() if rows), default=0.0)
     return {
         rank: tuple(Row(seconds=row.seconds - origin, phase=row.phase, bytes=row.bytes) for row in rows)
         for rank, rows in whole.items()
     }
-
-
-def slots(folder: Path) -> list[tuple[int, Slot]]:
-    """All slots of a pipeline in a run's folder, each with its rank, in a rank's own order."""
-    found = []
-    for path in sorted(folder.glob("rank-*.rows")):
-        if (rank := path.stem.removeprefix("rank-")).isdecimal():
-            told = (_parsed(line, 0.0) for line in path.read_bytes().splitlines())
-            found += [(int(rank), each) for each in told if isinstance(each, Slot)]
-    return found
 
 
 def _parsed(line: bytes, origin: float) -> Row | Slot | Traffic | None:

@@ -28,6 +28,7 @@ from labs.planner.offload import (
     traffic_to_host,
     transfer_seconds,
 )
+from labs.planner.recomputed import published
 from labs.planner.zero import Piece, model_states
 
 precisions = st.sampled_from(sorted(RESTING))
@@ -64,9 +65,11 @@ def test_bandwidths_of_zero_infinity() -> None:
 
 
 def test_adam_on_the_host_waits_for_its_memory() -> None:
-    """Ren et al. 2021, table 4: 1, 4 and 10 billion parameters in 0.22, 1.03 and 2.57 s, one rate within a fifth."""
-    for billions, seconds in ((1, 0.22), (4, 1.03), (10, 2.57)):
-        assert adam_seconds(parameters=billions * 1e9) == pytest.approx(seconds, rel=0.2)
+    """Ren et al. 2021, table 4: the rate is that of its largest row, and the others have it within a fifth."""
+    timed = {billions * 1e9: seconds for billions, seconds, *_ in published("zero_offload_atc21")["t4"]["rows"]}
+    for parameters, seconds in timed.items():
+        assert adam_seconds(parameters=parameters) == pytest.approx(seconds, rel=0.2)
+    assert adam_seconds(parameters=max(timed)) == pytest.approx(timed[max(timed)], rel=1e-12)
 
 
 def plan(offload: str, **more: int) -> Configuration:
