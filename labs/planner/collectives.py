@@ -16,6 +16,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from labs.planner.overlap import ring_bytes
+
 ALGORITHMS = ("direct", "tree", "halving", "ring")
 LATENCY = {"node": 3.4e-6, "network": 14e-6}
 """Seconds of one step of a ring, as NCCL reckons with for large messages (`hwLatencies`, src/graph/tuning.cc, ring with
@@ -74,6 +76,14 @@ def half_speed(*, ranks: int, bandwidth: float, latency: float) -> float:
     return ranks * latency * bandwidth if ranks > 1 else 0.0
 
 
+def fitted(measured: Sequence[tuple[float, float]], *, ranks: int) -> tuple[float, float]:
+    """Latency and bandwidth of a ring from the smallest and the largest of the measured buffers, each its size and its
+    seconds: the small one is taken for latency alone, and what the large one needs beyond it for its bytes.
+    """
+    (_, short), (size, long) = min(measured), max(measured)
+    return short / messages(ranks=ranks), sent(size=size, ranks=ranks) / max(long - short, 1e-9)
+
+
 # --- two bandwidths of one measurement (NCCL tests, doc/PERFORMANCE.md)
 
 
@@ -85,9 +95,7 @@ def algorithm_bandwidth(*, size: float, seconds: float) -> float:
 
 def bus_bandwidth(*, size: float, seconds: float, ranks: int, collective: str = "all_reduce") -> float:
     """Bytes a second that each rank's link must have carried in one direction: it compares with the hardware's."""
-    _checked(ranks=ranks)
-    halves = {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1}[collective]
-    return algorithm_bandwidth(size=size, seconds=seconds) * halves * (ranks - 1) / ranks
+    return algorithm_bandwidth(size=ring_bytes(collective, buffer=size, ranks=ranks), seconds=seconds)
 
 
 # --- rings over unequal links, and two kinds of link

@@ -10,7 +10,7 @@ from typing import Any
 
 from labs.planner import estimators
 from labs.planner.configuration import STACKS, Configuration
-from labs.planner.memory import Bars, memory, of_parameters
+from labs.planner.memory import memory, of_parameters
 from labs.planner.models import gpt, model
 from labs.planner.recomputed import published
 
@@ -152,7 +152,7 @@ def _eleuther() -> Iterator[Printed]:
                 "eleuther", case, row["total"], GIB, held.total - held.slack,
                 ("undivided-gradients", theirs.gradients - divided),
                 ("fp32-gradients", divided / 2),
-                ("count", states - _states(held)),
+                ("count", states - held.states),
                 ("bucket", theirs.communication - held.buckets),
                 ("outside-layers", theirs.activations - held.activations - held.logits),
             ),
@@ -180,14 +180,10 @@ def _llm_analysis() -> Iterator[Printed]:
             _of(
                 "llm-analysis", case, round(total, 2), GB, held.total - held.slack,
                 ("sixteen-bytes", 4 * layers),
-                ("embedding-whole", 2 * layers + 2 * table + 2 * layers + 12 * layers - _states(held)),
+                ("embedding-whole", 2 * layers + 2 * table + 2 * layers + 12 * layers - held.states),
                 ("checkpoints-split", checkpoints - held.activations),
                 ("no-gathered", -held.gathered - held.buckets),
                 ("outside-layers", -held.logits),
             ),
             half=0.02 * GB,  # a sum of rounded parts
         )  # fmt: skip
-
-
-def _states(bars: Bars) -> int:
-    return bars.parameters + bars.gradients + bars.optimizer_states

@@ -191,7 +191,7 @@ def compare(plan: Configuration, *, gpus_per_node: int) -> tuple[Compared, ...]:
     """
     held = memory(plan).bars
     shape, gpus = plan.model, plan.gpus
-    states = held.parameters + held.gradients + held.optimizer_states
+    states = held.states
     always = ["fp32-gradients"] if plan.stack.gradient < 4 else []
     always.append("gib")
     found = []

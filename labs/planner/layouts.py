@@ -18,6 +18,7 @@ from labs.planner.hardware import accelerator
 from labs.planner.models import model
 from labs.planner.search import Ranked, ranking
 from labs.planner.throughput import throughput
+from translations import CourseError
 
 NEAR = 0.05
 """A layout that is slower by less than this is as good as the first: steps are predicted within a quarter."""
@@ -95,6 +96,15 @@ class Placed:
 def layouts() -> tuple[Published, ...]:
     rows = yaml.safe_load((Path(__file__).parent / "layouts.yaml").read_text(encoding="utf-8"))["layouts"]
     return tuple(Published(**row) for row in rows)
+
+
+def trained(name: str) -> Published:
+    """The layout in which that model was trained. Raises CourseError naming those that were."""
+    found = next((each for each in layouts() if each.model == name), None)
+    if found is None:
+        known = ", ".join(sorted({each.model for each in layouts()}))
+        raise CourseError("labs.unknown-choice", name="layout", value=name, known=known)
+    return found
 
 
 def published_for(name: str, *, gpu: str, gpus: int, batch: int) -> Published | None:

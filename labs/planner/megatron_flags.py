@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from labs.planner.configuration import STACKS, Configuration
-from labs.planner.layouts import Published, layouts
+from labs.planner.layouts import Published, trained
 from labs.planner.models import Model, padded
 from translations import CourseError
 
@@ -244,10 +244,7 @@ def same_layout(one: Configuration, other: Configuration) -> bool:
 
 def published(name: str) -> tuple[Published, tuple[str, ...]]:
     """A published run, and what of its model Megatron Core has no flag for, as ids."""
-    found = next((each for each in layouts() if each.model == name), None)
-    if found is None:
-        known = ", ".join(sorted({each.model for each in layouts()}))
-        raise CourseError("labs.unknown-choice", name="layout", value=name, known=known)
+    found = trained(name)
     return found, ("alibi", "embedding-norm") if found.plan.model.embedding_norm else ()
 
 

@@ -40,6 +40,11 @@ class Bars:
     def total(self) -> int:
         return sum(self.as_dict().values())
 
+    @property
+    def states(self) -> int:
+        """Model states: parameters, gradients and optimizer states."""
+        return self.parameters + self.gradients + self.optimizer_states
+
     def as_dict(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in self.__slots__}
 

@@ -71,6 +71,16 @@ def test_at_half_speed_half_of_the_time_is_latency() -> None:
     assert collectives.bus_bandwidth(size=size, seconds=seconds, ranks=16) == pytest.approx(25e9)
 
 
+@given(ranks=st.integers(2, 64), bandwidth=st.floats(1e8, 1e12), latency=st.floats(1e-6, 1e-3))
+def test_two_measurements_of_a_ring_tell_its_latency_and_its_bandwidth(
+    ranks: int, bandwidth: float, latency: float
+) -> None:
+    link: dict[str, Any] = {"ranks": ranks, "bandwidth": bandwidth, "latency": latency}
+    sizes = (1e12, 1.0, 1e3)  # in any order; what lies between does not count
+    told = [(size, collectives.all_reduce_seconds(size=size, **link) * (2 if size == 1e3 else 1)) for size in sizes]
+    assert collectives.fitted(told, ranks=ranks) == pytest.approx((latency, bandwidth), rel=0.02)
+
+
 @given(size=SIZES, per_node=st.integers(1, 16), nodes=st.integers(1, 32))
 def test_a_hierarchy_sends_what_one_ring_sends(size: float, per_node: int, nodes: int) -> None:
     """(g - 1) / g + (m - 1) / (g m) = (g m - 1) / (g m): no byte more, and only 1 / g of them cross."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from labs.planner.layouts import NEAR, Published, layouts, placed, published_for
+from labs.planner.layouts import NEAR, Published, layouts, placed, published_for, trained
 from labs.planner.recomputed import published
+from translations import CourseError
 
 
 @pytest.mark.parametrize("run", layouts(), ids=lambda run: run.model)
@@ -36,3 +37,10 @@ def test_only_what_was_run_has_a_published_layout() -> None:
     assert published_for("bloom-176b", gpu="a100-80", gpus=384, batch=2048) is not None
     assert published_for("bloom-176b", gpu="a100-80", gpus=384, batch=1024) is None
     assert published_for("bloom-176b", gpu="h100-80", gpus=384, batch=2048) is None
+
+
+def test_a_layout_by_its_model_or_the_names_of_those_that_are_known() -> None:
+    assert trained("bloom-176b").degrees == (8, 4, 12)
+    with pytest.raises(CourseError) as failed:
+        trained("bloom-177b")
+    assert "bloom-176b" in str(failed.value.values["known"])
