@@ -1,10 +1,10 @@
 """What runs in the sandbox beside the ranks: it takes orders on its input, one a line, runs a case, and hands out what
 the ranks left.
 
-`python cell.py`, with `labs` on the path and nothing else of the course. An order is JSON: exercise, number of the
-case, ranks, seed, timeout, patience; the first also brings the student's file. An answer is one line of JSON and after
-it the files that it names, byte for byte. What is sent from here may be forged by the code that ran: the reader
-believes nothing but the values, and compares those.
+`python cell.py BYTES`, with `labs` on the path and nothing else of the course; BYTES is what each process may map. An
+order is JSON: the student's file, exercise, number of the case, ranks, seed, timeout, patience. An answer is one line
+of JSON and after it the files that it names, byte for byte. What is sent from here may be forged by the code that ran:
+the reader believes nothing but the values, and compares those.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,12 +22,14 @@ from labs.exercises.checking import SCRIPT
 from labs.runner import RankFailed, run, shut_down
 from translations import CourseError
 
-FILE = Path("/tmp/student")
+FOLDER = Path("/student")
 """Where the student's file lies in the sandbox."""
 
 
 def main() -> None:
     """Until the input ends."""
+    space = int(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_AS, (space, space))
     orders, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     _close_to_ranks()
     os.environ[confined.VARIABLE] = "1"
@@ -43,12 +46,8 @@ def _close_to_ranks() -> None:
 
 
 def _answer(order: dict[str, Any], answers: BinaryIO) -> None:
-    file = FILE / order["name"]
-    if "source" in order:
-        limit = int(order["memory"])
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        FILE.mkdir(exist_ok=True)
-        file.write_text(order["source"], encoding="utf-8", errors="surrogateescape")
+    file = FOLDER / order["name"]
+    file.write_text(order["source"], encoding="utf-8", errors="surrogateescape")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         head: dict[str, Any] = {"outputs": [], "files": [], "failed": None}
         try:

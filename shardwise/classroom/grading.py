@@ -16,7 +16,7 @@ from typing import Any
 from labs.exercises import Verdict, check, exercise
 from labs.exercises.checking import Execute, on_this_machine
 from labs.exercises.reading import source_of
-from shardwise.classroom.sandbox import Broken, Limits, Sandbox
+from shardwise.classroom.sandbox import Broken, Limits, sandbox
 from translations import Language, translator
 
 SEEDS = 2**31
@@ -62,7 +62,7 @@ def grade_one(
     seed = secrets.randbelow(SEEDS) if seed is None else seed
     begun = time.monotonic()
     if sandboxed:
-        with Sandbox(limits) as box:
+        with sandbox(limits) as box:
             verdict = _verdict(source, exercise_id, language, seed, box.execute)
     else:
         verdict = _verdict(source, exercise_id, language, seed, on_this_machine)
