@@ -9,10 +9,9 @@ from typing import Any
 
 from labs.planner import activations
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, Words, heading, heading_height
-from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, titled_sheet
 from labs.telemetry.drawing.palette import FORMULA_DASH
-from labs.telemetry.drawing.svg import Sheet, text_width, wrapped
+from labs.telemetry.drawing.svg import text_width, wrapped
 from lessons.figures.base import Figure, Said
 from translations import Language
 from translations.formats import number, percent
@@ -27,9 +26,8 @@ def kept_in_backward(*, blocks: int, recompute: str) -> Figure:
     def draw(language: Language) -> Svg:
         said = Said(language)
         title = said(f"kept-{recompute}-title")
-        top, row, left = heading_height(title, width=WIDTH) + 40, 30.0, MARGIN + 90
-        sheet = Sheet(width=WIDTH, height=top + row * blocks + 8, language=language)
-        heading(sheet, title)
+        row, left = 30.0, MARGIN + 90
+        sheet, top = titled_sheet(title, gap=40, height=row * blocks + 8, language=language)
         column = (WIDTH - MARGIN - left - 40) / 3
         whole = column - 24
         for place, moment in enumerate((blocks, blocks - 1, 1)):
@@ -56,9 +54,8 @@ def layer_by_sequence(sequences: Sequence[int], *, hidden: int, heads: int) -> F
     def draw(language: Language) -> Svg:
         said, words = Said(language), Words.of(language)
         title = said("layer-title")
-        top, row, left = heading_height(title, width=WIDTH) + 34, 34.0, MARGIN + 80
-        sheet = Sheet(width=WIDTH, height=top + row * len(sequences), language=language)
-        heading(sheet, title)
+        row, left = 34.0, MARGIN + 80
+        sheet, top = titled_sheet(title, gap=34, height=row * len(sequences), language=language)
         right = WIDTH - MARGIN - 76
         parts, lines = [], []
         for place, sequence in enumerate(sequences):
@@ -108,11 +105,10 @@ def kept_by_operation(*, sequence: int, hidden: int, heads: int) -> Figure:
         quadratic = activations.layer(**sizes) - activations.layer(**sizes, recompute="selective")
         share = percent(quadratic / sum(kept.values()), language, digits=2)
         title = said("operations-title", sequence=number(sequence, language), share=share)
-        top, row = heading_height(title, width=WIDTH) + 12, 23.0
+        row = 23.0
         left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in names.values()) + 14
         right = WIDTH - 230
-        sheet = Sheet(width=WIDTH, height=top + row * len(kept) + 26, language=language)
-        heading(sheet, title)
+        sheet, top = titled_sheet(title, gap=12, height=row * len(kept) + 26, language=language)
         widest, stream = max(kept.values()), 2 * sequence * hidden
         parts = []
         for place, (name, bytes_) in enumerate(kept.items()):
@@ -160,20 +156,14 @@ def more_operations(*, hidden: int, layers: int, vocabulary: int, longest: int) 
         said, words = Said(language), Words.of(language)
         equal = 3 * hidden
         title = said("more-title", sequence=number(equal, language))
-        tall, top = 220.0, heading_height(title, width=WIDTH) + 16
+        tall = 220.0
         left, right = MARGIN + 52, WIDTH - 150
-        sheet = Sheet(width=WIDTH, height=top + tall + 44, language=language)
-        heading(sheet, title)
+        sheet, top = titled_sheet(title, gap=16, height=tall + 44, language=language)
 
         def more(sequence: int, mode: str) -> float:
-            sizes: dict[str, Any] = {
-                "layers": layers,
-                "sequence": sequence,
-                "batch": 1,
-                "hidden": hidden,
-                "vocabulary": vocabulary,
-            }
-            return activations.flops(**sizes, recompute=mode) / activations.flops(**sizes) - 1
+            return activations.more_operations(
+                layers=layers, sequence=sequence, hidden=hidden, vocabulary=vocabulary, recompute=mode
+            )
 
         lengths = [longest * place // 48 for place in range(1, 49)]
         highest = 0.1 * math.ceil(max(more(longest, mode) for mode in ("selective", "full")) * 10)
@@ -228,10 +218,9 @@ def against_sequence(measured: Mapping[str, Curve], formula: Mapping[str, Curve]
 
     def draw(language: Language) -> Svg:
         said, words = Said(language), Words.of(language)
-        tall, top = 240.0, heading_height(title, width=WIDTH) + 16
+        tall = 240.0
         left, right = MARGIN + 64, WIDTH - 170
-        sheet = Sheet(width=WIDTH, height=top + tall + 44, language=language)
-        heading(sheet, title)
+        sheet, top = titled_sheet(title, gap=16, height=tall + 44, language=language)
         longest = max(length for curve in measured.values() for length, _ in curve)
         highest = max(bytes_ for curve in measured.values() for _, bytes_ in curve)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from labs.telemetry.drawing import Svg, rank_table
 from labs.telemetry.drawing import ring as draw_ring
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, Words, entry, heading, heading_height, legend
-from labs.telemetry.drawing.memory import WIDTH
-from labs.telemetry.drawing.svg import Sheet, wrapped
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, entry, titled_sheet
+from labs.telemetry.drawing.svg import wrapped
 from lessons.figures.base import Figure, Said
 from translations import Language
 
@@ -69,9 +68,8 @@ def gradients_in_backward(*, pieces: int, ranks: int) -> Figure:
     def draw(language: Language) -> Svg:
         said = Said(language)
         title = said("bucket-title")
-        top, row, left = heading_height(title, width=WIDTH) + 40, 30.0, MARGIN + 150
-        sheet = Sheet(width=WIDTH, height=top + row * pieces + 12, language=language)
-        heading(sheet, title)
+        row, left = 30.0, MARGIN + 150
+        sheet, top = titled_sheet(title, gap=40, height=row * pieces + 12, language=language)
         moments = [pieces - 1, pieces // 2, 0]
         column = (WIDTH - MARGIN - left - 40) / len(moments)
         whole = column - 24
@@ -100,9 +98,8 @@ def shards_or_layers(*, ranks: int, layers: int) -> Figure:
     def draw(language: Language) -> Svg:
         said, words = Said(language), Words.of(language)
         title = said("shards-title")
-        top, row = heading_height(title, width=WIDTH) + 58, 34.0
-        sheet = Sheet(width=WIDTH, height=top + row * layers + 6, language=language)
-        heading(sheet, title)
+        row = 34.0
+        sheet, top = titled_sheet(title, gap=58, height=row * layers + 6, language=language)
         names, owners = 76.0, 64.0
         column = (WIDTH - 2 * MARGIN - 2 * names - owners - 30) / 2
         part = column / ranks
@@ -133,11 +130,10 @@ def gathers_in_a_step(*, pieces: int) -> Figure:
         said, words = Said(language), Words.of(language)
         title = said("gathers-title")
         entries = [entry("category", "communication", words), entry("category", "parameters", words)]
-        top, row, left = heading_height(title, width=WIDTH) + 66, 28.0, MARGIN + 90
+        row, left = 28.0, MARGIN + 90
         moments = [*range(pieces), *reversed(range(pieces))]
         column = (WIDTH - MARGIN - left) / len(moments)
-        sheet = Sheet(width=WIDTH, height=top + row * pieces + 12, language=language)
-        legend(sheet, entries, top=heading(sheet, title) + 4)
+        sheet, top = titled_sheet(title, entries, gap=41, height=row * pieces + 12, language=language)
         for half, name in enumerate(("forward", "backward")):
             middle = left + (half + 0.5) * pieces * column
             sheet.text(middle, top - 12, words.phase(name), at="middle", size=LABEL_SIZE, weight=600)
@@ -161,9 +157,8 @@ def _boxes(
 ) -> Svg:
     """A line of boxes with arrows for each name; a box named `joined` spans all lines."""
     rtl = language.direction == "rtl"
-    top, row, names = heading_height(title, width=WIDTH) + 14, 58.0, 130.0
-    sheet = Sheet(width=WIDTH, height=top + row * len(rows) + 6, language=language)
-    heading(sheet, title)
+    row, names = 58.0, 130.0
+    sheet, top = titled_sheet(title, gap=14, height=row * len(rows) + 6, language=language)
     count = max(len(boxes) for _, boxes in rows)
     column = (WIDTH - 2 * MARGIN - names) / count
     for index, (name, boxes) in enumerate(rows):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from labs.telemetry.drawing import Svg
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, Words, heading, heading_height
-from labs.telemetry.drawing.memory import WIDTH
-from labs.telemetry.drawing.svg import Sheet
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, titled_sheet
 from lessons.figures.base import Figure, Said
 from translations import Language
 
@@ -21,9 +19,7 @@ def buckets_in_backward(*, pieces: int) -> Figure:
         title = said("buckets-title")
         names, lane, group = 128.0, 30.0, 92.0
         left, right = MARGIN + names, WIDTH - MARGIN
-        top = heading_height(title, width=WIDTH) + 34
-        sheet = Sheet(width=WIDTH, height=top + 2 * group + 8, language=language)
-        heading(sheet, title)
+        sheet, top = titled_sheet(title, gap=34, height=2 * group + 8, language=language)
         end = pieces * (FORWARD + BACKWARD + REDUCING)
 
         def x(time: float) -> float:

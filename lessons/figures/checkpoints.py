@@ -8,10 +8,9 @@ from itertools import pairwise
 
 from labs.planner.goodput import Account, lost_share, young
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, Words, heading, heading_height
-from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, titled_sheet
 from labs.telemetry.drawing.palette import FORMULA_DASH
-from labs.telemetry.drawing.svg import Sheet, text_width
+from labs.telemetry.drawing.svg import text_width
 from lessons.figures.activations import nice
 from lessons.figures.base import Figure, Said
 from translations import Language
@@ -28,9 +27,8 @@ def cuts(sizes: Mapping[str, int], *, saved: int, loaded: int) -> Figure:
     def draw(language: Language) -> Svg:
         said, words = Said(language), Words.of(language)
         title = said("cuts-title", saved=saved, loaded=loaded)
-        top, left, right, tall = heading_height(title, width=WIDTH) + 40, MARGIN + 66, WIDTH - MARGIN, 34.0
-        sheet = Sheet(width=WIDTH, height=top + 3 * tall + 62, language=language)
-        heading(sheet, title)
+        left, right, tall = MARGIN + 66, WIDTH - MARGIN, 34.0
+        sheet, top = titled_sheet(title, gap=40, height=3 * tall + 62, language=language)
         total = sum(sizes.values())
         longest = max(-(-total // ranks) * ranks for ranks in (saved, loaded))
 
@@ -78,10 +76,9 @@ def saves(*, asynchronous: bool) -> Figure:
         title = said(f"saves-{kind}-title")
         rows = ("training", "writer") if asynchronous else ("training",)
         names = {name: said(f"saves-{name}") for name in rows}
-        top, row = heading_height(title, width=WIDTH) + 10, 32.0
+        row = 32.0
         left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in names.values()) + 14
-        sheet = Sheet(width=WIDTH, height=top + row * len(rows) + 26, language=language)
-        heading(sheet, title)
+        sheet, top = titled_sheet(title, gap=10, height=row * len(rows) + 26, language=language)
         unit = (WIDTH - MARGIN - left) / 24
         copy, write = 0.5, 4.0
         x = left
@@ -131,11 +128,10 @@ def where_time_goes(accounts: Mapping[int, Account], *, title: str) -> Figure:
         head = title.replace("{share}", percent(last, language, digits=2))
         shown = [part for part in LOOK_OF if any(each.as_dict()[part] > 5e-4 for each in bars.values())]
         names = {part: said(f"time-{part}") for part in shown}
-        top, row = heading_height(head, width=WIDTH) + 10, 30.0
+        row = 30.0
         left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in bars) + 14
         right = WIDTH - MARGIN - 60
-        sheet = Sheet(width=WIDTH, height=top + row * len(bars) + 34, language=language)
-        heading(sheet, head)
+        sheet, top = titled_sheet(head, gap=10, height=row * len(bars) + 34, language=language)
         lines = []
         for place, (name, each) in enumerate(bars.items()):
             y, x = top + row * place, left
@@ -178,10 +174,9 @@ def lost(*, cost: float, mtbf: float) -> Figure:
             "share": percent(least, language, digits=2),
         }
         title = said("lost-title", **told)
-        tall, top = 220.0, heading_height(title, width=WIDTH) + 16
+        tall = 220.0
         left, right = MARGIN + 58, WIDTH - 176
-        sheet = Sheet(width=WIDTH, height=top + tall + 48, language=language)
-        heading(sheet, title)
+        sheet, top = titled_sheet(title, gap=16, height=tall + 48, language=language)
         intervals = [best / SPAN * SPAN ** (2 * point / POINTS) for point in range(POINTS + 1)]
         curves = {
             "lost-both": [lost_share(interval=each, cost=cost, mtbf=mtbf) for each in intervals],

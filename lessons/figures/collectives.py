@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from labs.telemetry.drawing import Svg
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, Words, heading, heading_height
-from labs.telemetry.drawing.memory import WIDTH
-from labs.telemetry.drawing.svg import Sheet
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, titled_sheet
 from lessons.figures.base import Figure, Said
 from translations import Language
 
@@ -35,9 +33,8 @@ def collectives(*, ranks: int) -> Figure:
         names, gap, row = 56.0, 34.0, 22.0
         half = (WIDTH - 2 * MARGIN - 28) / 2
         cell = (half - names - gap) / (2 * ranks)
-        top, panel = heading_height(title, width=WIDTH) + 44, ranks * row + 66
-        sheet = Sheet(width=WIDTH, height=top + 2 * panel - 34, language=language)
-        heading(sheet, title)
+        panel = ranks * row + 66
+        sheet, top = titled_sheet(title, gap=44, height=2 * panel - 34, language=language)
 
         def grid(kind: str, x: float, y: float, *, after: bool) -> None:
             moment = said("collectives-after" if after else "collectives-before")

@@ -13,14 +13,13 @@ from labs.telemetry.drawing.legend import (
     LABEL_SIZE,
     MARGIN,
     SMALL_SIZE,
+    WIDTH,
     Entry,
     Words,
-    heading,
-    heading_height,
-    legend,
-    legend_height,
+    entry,
+    swatch_entry,
+    titled_sheet,
 )
-from labs.telemetry.drawing.memory import WIDTH
 from labs.telemetry.drawing.palette import PHASE_STRENGTH
 from labs.telemetry.drawing.svg import Sheet, text_width
 from labs.telemetry.drawing.trace import trace_over_time
@@ -44,10 +43,8 @@ def seconds_by_size(curves: Mapping[str, Curve], *, title: str, x: str, y: str) 
         words = Words.of(language)
         dashes = dict(zip(curves, DASHES, strict=False))
         entries = [_entry(name, dash) for name, dash in dashes.items()]
-        top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 40
+        sheet, top = titled_sheet(title, entries, gap=40, height=TALL + 46, language=language)
         left, right, bottom = MARGIN + 70, WIDTH - MARGIN - 20, top + TALL
-        sheet = Sheet(width=WIDTH, height=bottom + 46, language=language)
-        legend(sheet, entries, top=heading(sheet, title) + 4)
 
         def across(size: float) -> float:
             return left + (right - left) * (math.log10(size) - low) / (high - low)
@@ -120,9 +117,7 @@ def two_levels(*, per_node: int, nodes: int) -> Figure:
         ]
         names = {moment: said(f"levels-{moment}") for moment in moments}
         tall = CELL * per_node + 40
-        top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 40
-        sheet = Sheet(width=WIDTH, height=top + tall * len(moments) - 10, language=language)
-        legend(sheet, entries, top=heading(sheet, title) + 4)
+        sheet, top = titled_sheet(title, entries, gap=40, height=tall * len(moments) - 10, language=language)
         left = MARGIN + 10
         node_wide = min(300.0, (WIDTH - 2 * left - 40 * (nodes - 1)) / nodes)
         wide = (node_wide - BETWEEN * (per_node + 1)) / per_node
@@ -173,12 +168,10 @@ def beside_backward(computing: Sequence[float], reducing: Sequence[float]) -> Fi
         }
         entries: list[Entry] = [
             (words.phase("backward"), lambda sheet, x, y: _unit(sheet, x, y - 11, 18)),
-            (words.category("communication"), lambda sheet, x, y: sheet.swatch("communication", x, y - 10, 18, 12)),
+            entry("category", "communication", words),
         ]
-        top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 36
         each = LANE + LINK + 66
-        sheet = Sheet(width=WIDTH, height=top + each * len(rows) - 20, language=language)
-        legend(sheet, entries, top=heading(sheet, title) + 4)
+        sheet, top = titled_sheet(title, entries, gap=36, height=each * len(rows) - 20, language=language)
         left, right = MARGIN, WIDTH - MARGIN
         scale = (right - left) / late
         lines = []
@@ -240,11 +233,9 @@ def two_links(sizes: Mapping[str, tuple[float, float]], *, title: str) -> Figure
         said, words = Said(language), Words.of(language)
         entries: list[Entry] = [
             (said("link-node"), lambda sheet, x, y: _chunk(sheet, x, y - 11, 18, 0.2)),
-            (said("link-network"), lambda sheet, x, y: sheet.swatch("communication", x, y - 10, 18, 12)),
+            swatch_entry(said("link-network"), "communication"),
         ]
-        top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 14
-        sheet = Sheet(width=WIDTH, height=top + 30 * len(sizes) + 6, language=language)
-        legend(sheet, entries, top=heading(sheet, title) + 4)
+        sheet, top = titled_sheet(title, entries, gap=14, height=30 * len(sizes) + 6, language=language)
         left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in sizes) + 12
         right = WIDTH - MARGIN - text_width(duration(longest, language), size=LABEL_SIZE) - 26
         scale, lines = (right - left) / longest, []

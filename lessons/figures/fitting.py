@@ -10,19 +10,17 @@ from labs.telemetry.drawing.legend import (
     LABEL_SIZE,
     MARGIN,
     SMALL_SIZE,
+    WIDTH,
     Entry,
     Words,
     entry,
-    heading,
-    heading_height,
-    legend,
-    legend_height,
+    line_entry,
+    titled_sheet,
 )
-from labs.telemetry.drawing.memory import WIDTH
 from labs.telemetry.drawing.palette import FORMULA_DASH
 from labs.telemetry.drawing.rewards import lines_over_steps
 from labs.telemetry.drawing.series import scale
-from labs.telemetry.drawing.svg import Sheet, rectangle, text_width
+from labs.telemetry.drawing.svg import rectangle, text_width
 from lessons.figures.base import Figure, Said
 from translations import Language
 from translations.formats import number, percent
@@ -43,12 +41,8 @@ def largest_batches(data: Mapping[str, Any]) -> Figure:
         title = said("fitting-title", ddp=batches["ddp"], zero=batches["trainer-zero-2"], ours=batches["zero-2"])
         entries: list[Entry] = [entry("category", name, words) for name in KEPT]
         entries.append((said("fitting-step"), lambda sheet, x, y: sheet.shade(x, y - 10, 18, 12, strength=_STRENGTH)))
-        entries.append(
-            (said("fitting-budget"), lambda sheet, x, y: sheet.line(x, y - 4, x + 18, y - 4, dash=FORMULA_DASH))
-        )
-        top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 24
-        sheet = Sheet(width=WIDTH, height=top + _ROW * len(ways) + 8, language=language)
-        legend(sheet, entries, top=heading(sheet, title) + 4)
+        entries.append(line_entry(said("fitting-budget"), dash=FORMULA_DASH, width=1))
+        sheet, top = titled_sheet(title, entries, gap=24, height=_ROW * len(ways) + 8, language=language)
         counts = {name: said("fitting-sequences", count=count) for name, count in batches.items()}
         left = MARGIN
         right = WIDTH - MARGIN - max(text_width(each, size=LABEL_SIZE) for each in counts.values()) - 14

@@ -10,18 +10,7 @@ from labs.planner.hardware import Accelerator
 from labs.planner.models import Model
 from labs.planner.search import Ranked, search
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import (
-    LABEL_SIZE,
-    MARGIN,
-    SMALL_SIZE,
-    Entry,
-    Words,
-    heading,
-    heading_height,
-    legend,
-    legend_height,
-)
-from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Entry, Words, titled_sheet
 from labs.telemetry.drawing.svg import Sheet, text_width
 from lessons.figures.base import Figure, Said
 from lessons.figures.published import Chosen, chosen
@@ -102,11 +91,9 @@ def _drawn(every: Layouts, language: Language) -> Svg:
         entries.append((said("map-chosen", source=sources), lambda sheet, x, y: _flag(sheet, x + 2, y - 12)))
     columns, rows = every.pipeline, every.tensor
     names = [said("map-tensor", degree=tp) for tp in rows]
-    top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 54
     left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in names) + 12
     wide, tall = min((WIDTH - MARGIN - left) / len(columns), 90.0), 44.0
-    sheet = Sheet(width=WIDTH, height=top + tall * len(rows) + 8, language=language)
-    legend(sheet, entries, top=heading(sheet, title) + 4)
+    sheet, top = titled_sheet(title, entries, gap=54, height=tall * len(rows) + 8, language=language)
     middle = left + wide * len(columns) / 2
     sheet.text(middle, top - 26, said("map-pipeline"), at="middle", size=SMALL_SIZE, quiet=True)
     for place, pp in enumerate(columns):

@@ -10,9 +10,7 @@ from labs.catalogue import LabRun
 from labs.planner.zero import PRECISIONS
 from labs.telemetry import Bytes
 from labs.telemetry.drawing import Svg, Table, stacked_bars
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, heading, heading_height
-from labs.telemetry.drawing.memory import WIDTH
-from labs.telemetry.drawing.svg import Sheet
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, titled_sheet
 from lessons.figures.base import Figure, Said
 from translations import Language
 from translations.formats import number
@@ -61,9 +59,8 @@ def losses(runs: Mapping[str, Sequence[float]], *, title: str) -> Figure:
 
     def draw(language: Language) -> Svg:
         said = Said(language)
-        top, bottom, left, right = heading_height(title, width=WIDTH) + 16, 44.0, MARGIN + 44, WIDTH - 130
-        sheet = Sheet(width=WIDTH, height=top + 200 + bottom, language=language)
-        heading(sheet, title)
+        bottom, left, right = 44.0, MARGIN + 44, WIDTH - 130
+        sheet, top = titled_sheet(title, gap=16, height=200 + bottom, language=language)
         values = [value for own in runs.values() for value in own]
         low, high = math.floor(min(values)), math.ceil(max(values))
         steps = max(len(own) for own in runs.values())
@@ -110,9 +107,8 @@ def differences(runs: Mapping[str, Sequence[float]], *, title: str) -> Figure:
 
     def draw(language: Language) -> Svg:
         said = Said(language)
-        top, tall, left, right = heading_height(title, width=WIDTH) + 16, 230.0, MARGIN + 52, WIDTH - 200
-        sheet = Sheet(width=WIDTH, height=top + tall + 44, language=language)
-        heading(sheet, title)
+        tall, left, right = 230.0, MARGIN + 52, WIDTH - 200
+        sheet, top = titled_sheet(title, gap=16, height=tall + 44, language=language)
         powers = {name: [math.log10(each) if each > 10**EXACT else EXACT for each in own] for name, own in runs.items()}
         low = math.floor(min(map(min, powers.values())))
         high = math.ceil(max(map(max, powers.values())))

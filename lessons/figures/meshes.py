@@ -10,19 +10,8 @@ from labs.planner import pipeline
 from labs.strategies.layout import Layout
 from labs.strategies.schedules import layers_of
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import (
-    LABEL_SIZE,
-    MARGIN,
-    SMALL_SIZE,
-    Entry,
-    Words,
-    heading,
-    heading_height,
-    legend,
-    legend_height,
-)
-from labs.telemetry.drawing.memory import WIDTH
-from labs.telemetry.drawing.svg import Sheet, text_width
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Entry, Words, line_entry, titled_sheet
+from labs.telemetry.drawing.svg import text_width
 from lessons.figures.base import Figure, Said
 from translations import Language
 from translations.formats import percent
@@ -38,14 +27,13 @@ def on_ranks(layout: Layout, *, layers: int, title: str) -> Figure:
 
     def draw(language: Language) -> Svg:
         said, words = Said(language), Words.of(language)
-        top, row, between = heading_height(title, width=WIDTH) + 46, 34.0, 14.0
+        row, between = 34.0, 14.0
         names = [said("layer", layer=layer) for layer in range(layers)]
         left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in names) + 12
         gap = 26.0
         panel = (WIDTH - MARGIN - left - gap * (layout.dp - 1)) / layout.dp
         wide = panel / layout.tp
-        sheet = Sheet(width=WIDTH, height=top + row * layers + between * (layout.pp - 1) + 6, language=language)
-        heading(sheet, title)
+        sheet, top = titled_sheet(title, gap=46, height=row * layers + between * (layout.pp - 1) + 6, language=language)
         for data in range(layout.dp):
             x = left + data * (panel + gap)
             told = said("mesh-copy", data=data)
@@ -84,16 +72,14 @@ def on_machines(degrees: Degrees, *, node: int, title: str) -> Figure:
     def draw(language: Language) -> Svg:
         said, words = Said(language), Words.of(language)
         entries: list[Entry] = [
-            (said("mesh-inside"), lambda sheet, x, y: sheet.line(x, y - 4, x + 18, y - 4, width=2)),
-            (said("mesh-between"), lambda sheet, x, y: sheet.line(x, y - 4, x + 18, y - 4, width=2, dash="4 3")),
+            line_entry(said("mesh-inside")),
+            line_entry(said("mesh-between"), dash="4 3"),
         ]
         lanes = {axis: _lanes(groups_of(ranks, place)) for place, axis in enumerate(order)}
         named = {axis: words(f"axis-{axis}") for axis in order}
         left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in named.values()) + 16
-        top = heading_height(title, width=WIDTH) + 8 + legend_height(entries, width=WIDTH) + 26
         below = sum(_LANE * (max(lane for lane, _ in found) + 1) + 12 for found in lanes.values())
-        sheet = Sheet(width=WIDTH, height=top + 74 + below, language=language)
-        legend(sheet, entries, top=heading(sheet, title) + 4)
+        sheet, top = titled_sheet(title, entries, gap=30, height=74 + below, language=language)
         nodes, gap = -(-len(ranks) // node), 22.0
         each = (WIDTH - MARGIN - left - gap * (nodes - 1)) / len(ranks)
 
@@ -160,9 +146,8 @@ def bubble_by_copies(*, batch: int, stages: int, copies: Sequence[int], at: int,
         }
         tall, step = 190.0, 0.05
         side = max(text_width(name, size=LABEL_SIZE) for name in lines) + 16
-        top, left, right = heading_height(title, width=WIDTH) + 18, MARGIN + 44, WIDTH - MARGIN - side
-        sheet = Sheet(width=WIDTH, height=top + tall + 46, language=language)
-        heading(sheet, title)
+        left, right = MARGIN + 44, WIDTH - MARGIN - side
+        sheet, top = titled_sheet(title, gap=18, height=tall + 46, language=language)
         high = step * ceil(max(share for found in lines.values() for _, share in found) / step)
 
         def x(count: int) -> float:

@@ -7,21 +7,9 @@ from collections.abc import Mapping
 
 from labs.planner.offload import Step, efficiency
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import (
-    LABEL_SIZE,
-    MARGIN,
-    SMALL_SIZE,
-    Entry,
-    Words,
-    entry,
-    heading,
-    heading_height,
-    legend,
-    legend_height,
-)
-from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, entry, line_entry, titled_sheet
 from labs.telemetry.drawing.palette import PHASE_STRENGTH
-from labs.telemetry.drawing.svg import Sheet, text_width
+from labs.telemetry.drawing.svg import text_width
 from lessons.figures.base import Figure, Said
 from translations import Language
 from translations.formats import number, percent
@@ -39,9 +27,8 @@ def across_the_link() -> Figure:
     def draw(language: Language) -> Svg:
         said, words = Said(language), Words.of(language)
         title = said("offload-title")
-        top, unit, tall = heading_height(title, width=WIDTH) + 34, 13.0, 26.0
-        sheet = Sheet(width=WIDTH, height=top + 166, language=language)
-        heading(sheet, title)
+        unit, tall = 13.0, 26.0
+        sheet, top = titled_sheet(title, gap=34, height=166, language=language)
         wide = 216.0
         sides = (MARGIN, WIDTH - MARGIN - wide)
         held = (
@@ -114,10 +101,8 @@ def ways_through(step: Step) -> Figure:
             told = said(f"offload-crossing-{name.replace('_', '-')}")
             entries.append((told, entry("category", name, words)[1]))
         lanes = [said(f"offload-{name}") for name in ("device", "link", "host")]
-        top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 34
         each = 3 * LANE + 40
-        sheet = Sheet(width=WIDTH, height=top + 3 * each - 26, language=language)
-        legend(sheet, entries, top=heading(sheet, title) + 4)
+        sheet, top = titled_sheet(title, entries, gap=34, height=3 * each - 26, language=language)
         left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in lanes) + 14
         right = WIDTH - MARGIN - 64
         long = (right - left) / step.in_turn
@@ -148,11 +133,6 @@ def ways_through(step: Step) -> Figure:
     return draw
 
 
-def line_entry(name: str, dash: str) -> Entry:
-    """An entry of a legend for a line."""
-    return name, lambda sheet, x, y: sheet.line(x, y - 4, x + 18, y - 4, width=2, dash=dash)
-
-
 def efficiency_by_bandwidth(
     intensities: Mapping[str, float], *, peak: float, links: Mapping[str, float], title: str
 ) -> Figure:
@@ -165,12 +145,9 @@ def efficiency_by_bandwidth(
         said, words = Said(language), Words.of(language)
         ordered = sorted(intensities, key=lambda each: -intensities[each])
         dashes = dict(zip(ordered, DASHES, strict=False))
-        entries = [line_entry(name, dashes[name]) for name in ordered]
-        key = legend_height(entries, width=WIDTH)
-        top, tall = heading_height(title, width=WIDTH) + 4 + key + 54, 220.0
-        left, right = MARGIN + 48, WIDTH - MARGIN - 20
-        sheet = Sheet(width=WIDTH, height=top + tall + 46, language=language)
-        legend(sheet, entries, top=heading(sheet, title) + 4)
+        entries = [line_entry(name, dash=dashes[name]) for name in ordered]
+        left, right, tall = MARGIN + 48, WIDTH - MARGIN - 20, 220.0
+        sheet, top = titled_sheet(title, entries, gap=54, height=tall + 46, language=language)
 
         def x(bandwidth: float) -> float:
             return left + (right - left) * (math.log10(bandwidth) - low) / (high - low)

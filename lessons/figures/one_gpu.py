@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, Words, heading, heading_height
-from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, titled_sheet
 from labs.telemetry.drawing.svg import Sheet, wrapped
 from lessons.figures.base import Figure, Said
 from translations import Language
@@ -25,12 +24,9 @@ def ways_to_share(*, ranks: int = 4, layers: int = 4) -> Figure:
         gap, rank_gap, row = 26.0, 5.0, 20.0
         wide = (WIDTH - 2 * MARGIN - (len(WAYS) - 1) * gap) / len(WAYS)
         box = (wide - (ranks - 1) * rank_gap) / ranks
-        key = heading_height(title, width=WIDTH) + 8
-        top = key + 66
         told = [wrapped(said(f"ways-{way}"), size=SMALL_SIZE, width=wide) for way in WAYS]
-        sheet = Sheet(width=WIDTH, height=top + layers * row + 30 + 14 * max(map(len, told)), language=language)
-        heading(sheet, title)
-        _key(sheet, [("parameters", said("ways-held")), ("communication", said("ways-gathered"))], y=key + 8)
+        sheet, top = titled_sheet(title, gap=74, height=layers * row + 30 + 14 * max(map(len, told)), language=language)
+        _key(sheet, [("parameters", said("ways-held")), ("communication", said("ways-gathered"))], y=top - 58)
         order = reversed(WAYS) if sheet.rtl else WAYS
         for place, way in enumerate(order):
             left = MARGIN + place * (wide + gap)
@@ -97,10 +93,9 @@ def counters(told: Sequence[tuple[str, int, int]], *, process: int, title: str) 
             said("counters-reserved"): [reserved for _, _, reserved in told],
             said("counters-allocated"): [allocated for _, allocated, _ in told],
         }
-        top, bottom, left, right = heading_height(title, width=WIDTH) + 16, 58.0, MARGIN + 52, WIDTH - 130
+        bottom, left, right = 58.0, MARGIN + 52, WIDTH - 130
         tall, highest = 190.0, max(max(own) for own in curves.values())
-        sheet = Sheet(width=WIDTH, height=top + tall + bottom, language=language)
-        heading(sheet, title)
+        sheet, top = titled_sheet(title, gap=16, height=tall + bottom, language=language)
         step = (right - left) / len(told)
         label = words.axis(highest)
 

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from labs.strategies.messages import Receive, Send, Step, deadlock
 from labs.strategies.schedules import Order, bubble, in_flight, timetable
 from labs.telemetry.drawing import Svg
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, Words, heading, heading_height
-from labs.telemetry.drawing.memory import WIDTH
-from labs.telemetry.drawing.svg import Sheet
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, titled_sheet
 from labs.telemetry.drawing.timetable import messages as draw_messages
 from labs.telemetry.drawing.timetable import timetable_of
 from lessons.figures.base import Figure, Said
@@ -46,11 +44,9 @@ def stages(layers: Sequence[int]) -> Figure:
     def draw(language: Language) -> Svg:
         said, words = Said(language), Words.of(language)
         title = said("stages-title")
-        top = heading_height(title, width=WIDTH) + 40
         gap, tall = 74.0, 118.0
         wide = (WIDTH - 2 * MARGIN - gap * (len(layers) - 1)) / len(layers)
-        sheet = Sheet(width=WIDTH, height=top + tall + 16, language=language)
-        heading(sheet, title)
+        sheet, top = titled_sheet(title, gap=40, height=tall + 16, language=language)
         first = 0
         for stage, count in enumerate(layers):
             x = MARGIN + stage * (wide + gap)

@@ -14,14 +14,12 @@ from labs.telemetry.drawing.legend import (
     LABEL_SIZE,
     MARGIN,
     SMALL_SIZE,
+    WIDTH,
     Words,
-    entry,
-    heading,
-    heading_height,
-    legend,
-    legend_height,
+    line_entry,
+    swatch_entry,
+    titled_sheet,
 )
-from labs.telemetry.drawing.memory import WIDTH
 from labs.telemetry.drawing.palette import FORMULA_DASH
 from labs.telemetry.drawing.series import scale
 from labs.telemetry.drawing.svg import Sheet, text_width
@@ -55,11 +53,9 @@ def memory_of(plan: Configuration, *, gpu: Accelerator | None = None) -> Figure:
         right = WIDTH - MARGIN - text_width(words.bytes(888e9), size=LABEL_SIZE) - 8
         across = scale(0, max(worst.total, gpu.memory if gpu else 0), start=left, end=right)
         each = _EACH if plan.pp <= _MOST_NAMED else max(5.0, 320 / plan.pp)
-        first = heading_height(title, width=WIDTH) + 14 + 20 * len(room)
-        top = first + (plan.pp * each + 44 if plan.pp > 1 else 0.0)
-        last = top + _EACH * (len(BARS) + 1)
-        sheet = Sheet(width=WIDTH, height=last + 6, language=language)
-        heading(sheet, title)
+        above, below = (plan.pp * each + 44 if plan.pp > 1 else 0.0), _EACH * (len(BARS) + 1)
+        sheet, first = titled_sheet(title, gap=14 + 20 * len(room), height=above + below + 6, language=language)
+        top, last = first + above, first + above + below
         if plan.pp > 1:
             names_of = [said("planned-stage", stage=stage) for stage in range(plan.pp)]
             _stages(sheet, stages, names_of, worst.stage, across, words, left=left, top=first, each=each)
@@ -143,9 +139,7 @@ def step_of(
         left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in [*names.values(), said("spent-all")]) + 14
         right = WIDTH - MARGIN - max(text_width(f"{took} (88.8%)", size=LABEL_SIZE), 96)
         across = scale(0, whole, start=left, end=right)
-        top = heading_height(title, width=WIDTH) + 14
-        sheet = Sheet(width=WIDTH, height=top + _EACH * (len(SPENT) + 1) + 6, language=language)
-        heading(sheet, title)
+        sheet, top = titled_sheet(title, gap=14, height=_EACH * (len(SPENT) + 1) + 6, language=language)
         told = {
             name: said("spent-part", time=duration(seconds, language), share=percent(seconds / whole, language, 2))
             for name, seconds in parts.items()
@@ -212,13 +206,11 @@ def links_of(plan: Configuration, *, gpu: Accelerator) -> Figure:
         longest = max([computing, *(axis.seconds for axis in found)])
         across = scale(0, longest, start=left, end=right)
         entries = [
-            (said("links-open"), lambda sheet, x, y: sheet.swatch("communication", x, y - 10, 18, 12)),
+            swatch_entry(said("links-open"), "communication"),
             (said("links-hidden"), lambda sheet, x, y: _hidden(sheet, x, y - 10, 18, 12)),
-            (said("links-computing", time=time), entry("formula", "formula", words)[1]),
+            line_entry(said("links-computing", time=time), dash=FORMULA_DASH, width=1.8),
         ]
-        top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 18
-        sheet = Sheet(width=WIDTH, height=top + 30 * len(found) + 6, language=language)
-        legend(sheet, entries, top=heading(sheet, title) + 4)
+        sheet, top = titled_sheet(title, entries, gap=18, height=30 * len(found) + 6, language=language)
         for index, axis in enumerate(found):
             y = top + 30 * index
             waits, until = across(open_[axis.name]), across(axis.seconds)

@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from labs.planner import rounding
 from labs.telemetry import Bytes
 from labs.telemetry.drawing import Svg, Table, stacked_bars
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, heading, heading_height
-from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, titled_sheet
 from labs.telemetry.drawing.palette import FORMULA_DASH
-from labs.telemetry.drawing.svg import Sheet, text_width
+from labs.telemetry.drawing.svg import text_width
 from lessons.figures.activations import nice
 from lessons.figures.base import Figure, Said
 from translations import Language
@@ -41,9 +40,8 @@ def number_formats() -> Figure:
     def draw(language: Language) -> Svg:
         said = Said(language)
         title = said("formats-title")
-        top, row, left, bit = heading_height(title, width=WIDTH) + 62, 40.0, MARGIN + 74, 11.4
-        sheet = Sheet(width=WIDTH, height=top + row * len(rounding.FRACTION), language=language)
-        heading(sheet, title)
+        row, left, bit = 40.0, MARGIN + 74, 11.4
+        sheet, top = titled_sheet(title, gap=62, height=row * len(rounding.FRACTION), language=language)
         columns = (left + 32 * bit + 44, left + 32 * bit + 138, left + 32 * bit + 236)
         kinds = (said("formats-sign"), said("formats-exponent"), said("formats-fraction"))
         x = left
@@ -90,10 +88,9 @@ def magnitudes(
         said = Said(language)
         shift = round(math.log2(scale))
         moved = {exponent + shift: count for exponent, count in counts.items()}
-        tall, top, row = 150.0, heading_height(title, width=WIDTH) + 20, 26.0
+        tall, row = 150.0, 26.0
         left, right = MARGIN + 84, WIDTH - MARGIN - 70
-        sheet = Sheet(width=WIDTH, height=top + tall + 50 + row * len(formats), language=language)
-        heading(sheet, title)
+        sheet, top = titled_sheet(title, gap=20, height=tall + 50 + row * len(formats), language=language)
         most, total = max(moved.values()), sum(moved.values())
 
         def x(exponent: float) -> float:
@@ -146,7 +143,7 @@ def over_steps(
 
     def draw(language: Language) -> Svg:
         said = Said(language)
-        tall, top = 200.0, heading_height(title, width=WIDTH) + (36 if marks else 16)
+        tall = 200.0
         room = max(text_width(name, size=LABEL_SIZE) for name in curves) + 18
         values = [value for own in curves.values() for value in own]
         step = nice(max((max(values) - min(values)) / 5, 1e-12))
@@ -165,8 +162,7 @@ def over_steps(
             MARGIN + 12 + max(text_width(each, size=SMALL_SIZE) for each in labels.values()),
             WIDTH - MARGIN - room,
         )
-        sheet = Sheet(width=WIDTH, height=top + tall + 44, language=language)
-        heading(sheet, title)
+        sheet, top = titled_sheet(title, gap=36 if marks else 16, height=tall + 44, language=language)
         last = max(len(own) for own in curves.values()) - 1
 
         def x(at: float) -> float:
@@ -228,10 +224,9 @@ def half_spacing(
     def draw(language: Language) -> Svg:
         said = Said(language)
         title = said("spacing-title", update=decimal(update, language), weight=power(rounding.first_unmoved(update)))
-        tall, top = 220.0, heading_height(title, width=WIDTH) + 40
+        tall = 220.0
         left, right = MARGIN + 54, WIDTH - MARGIN - 150
-        sheet = Sheet(width=WIDTH, height=top + tall + 44, language=language)
-        heading(sheet, title)
+        sheet, top = titled_sheet(title, gap=40, height=tall + 44, language=language)
         bottom = math.floor(math.log2(rounding.least_update(2.0**low, formats[-1]))) - 1
         ceiling = math.ceil(math.log2(rounding.least_update(2.0 ** (high - 1), formats[0]))) + 1
 

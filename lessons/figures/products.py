@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from labs.telemetry.drawing import Svg
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, heading, heading_height
-from labs.telemetry.drawing.memory import WIDTH
-from labs.telemetry.drawing.svg import Sheet
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, titled_sheet
 from lessons.figures.base import Figure, Said
 from translations import Language
 
@@ -16,10 +14,8 @@ def split_products(*, ranks: int) -> Figure:
     def draw(language: Language) -> Svg:
         said = Said(language)
         title = said("products-title")
-        top = heading_height(title, width=WIDTH) + 30
         tall, narrow, wide, step = 84.0, 52.0, 128.0, 30.0
-        sheet = Sheet(width=WIDTH, height=top + wide + 44, language=language)
-        heading(sheet, title)
+        sheet, top = titled_sheet(title, gap=30, height=wide + 44, language=language)
         middle = top + wide / 2
         #        name  category       width   height  cut along  what it is
         matrices = [
@@ -63,10 +59,8 @@ def split_heads(*, ranks: int, heads: int) -> Figure:
     def draw(language: Language) -> Svg:
         said = Said(language)
         title = said("heads-title")
-        top = heading_height(title, width=WIDTH) + 14
         tall, narrow, third, gap, step = 84.0, 52.0, 84.0, 4.0, 34.0
-        sheet = Sheet(width=WIDTH, height=top + 2 * tall + 36, language=language)
-        heading(sheet, title)
+        sheet, top = titled_sheet(title, gap=14, height=2 * tall + 36, language=language)
         middle, each = top + tall, 2 * tall / heads
         needed = 3 * narrow + 3 * third + 2 * gap + third + 4 * step
         x = (WIDTH - needed) / 2
@@ -121,11 +115,10 @@ def split_loss(*, ranks: int) -> Figure:
     def draw(language: Language) -> Svg:
         said = Said(language)
         title = said("split-loss-title")
-        top, tall, down = heading_height(title, width=WIDTH) + 34, 96.0, 66.0
+        tall, down = 96.0, 66.0
         strip, gap, thin = 104.0, 22.0, 12.0
         whole = MARGIN + ranks * (strip + gap) + 62
-        sheet = Sheet(width=WIDTH, height=top + 2 * tall + down + 26, language=language)
-        heading(sheet, title)
+        sheet, top = titled_sheet(title, gap=34, height=2 * tall + down + 26, language=language)
         shades = (0.8, 0.45, 0.25)
         below = top + tall + down
         for rank in range(ranks):
@@ -166,9 +159,8 @@ def regions(*, ranks: int) -> Figure:
     def draw(language: Language) -> Svg:
         said = Said(language)
         title = said("regions-title")
-        top, row, names = heading_height(title, width=WIDTH) + 40, 112.0, 116.0
-        sheet = Sheet(width=WIDTH, height=top + 2 * row + 6, language=language)
-        heading(sheet, title)
+        row, names = 112.0, 116.0
+        sheet, top = titled_sheet(title, gap=40, height=2 * row + 6, language=language)
         places = ["regions-norm", "regions-attention", "regions-norm", "regions-network", "regions-norm"]
         column = (WIDTH - 2 * MARGIN - names) / len(places)
         side = 62.0

@@ -9,19 +9,8 @@ from labs.planner import links, throughput
 from labs.planner.configuration import Configuration
 from labs.planner.hardware import Accelerator
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import (
-    LABEL_SIZE,
-    MARGIN,
-    SMALL_SIZE,
-    Entry,
-    Words,
-    heading,
-    heading_height,
-    legend,
-    legend_height,
-)
-from labs.telemetry.drawing.memory import WIDTH
-from labs.telemetry.drawing.svg import Sheet, text_width
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, line_entry, titled_sheet
+from labs.telemetry.drawing.svg import text_width
 from lessons.figures.base import Figure, Said
 from translations import Language
 from translations.formats import NARROW_SPACE, number
@@ -84,13 +73,13 @@ def roofline(plan: Configuration, *, gpu: Accelerator) -> Figure:
         said, words = Said(language), Words.of(language)
         title = _title(found, said, words)
         entries = [
-            _entry(name, said("roof-link", link=_link(name, gpu, said), size=words.bytes(speed)))
+            line_entry(
+                said("roof-link", link=_link(name, gpu, said), size=words.bytes(speed)), dash=DASHES[name], width=1.6
+            )
             for name, speed in rate.items()
         ]
-        top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 44
+        sheet, top = titled_sheet(title, entries, gap=44, height=TALL + 46, language=language)
         left, right, bottom = MARGIN + 78, WIDTH - MARGIN - 20, top + TALL
-        sheet = Sheet(width=WIDTH, height=bottom + 46, language=language)
-        legend(sheet, entries, top=heading(sheet, title) + 4)
 
         # The axes are logarithmic, in whole powers of ten around all that is drawn.
         sides = [gpu.peak / each for each in rate.values()] + [point.intensity for point in found]
@@ -153,11 +142,6 @@ def roofline(plan: Configuration, *, gpu: Accelerator) -> Figure:
         return figure.beside(Table(lines, header=header, language=language).html) if lines else figure
 
     return draw
-
-
-def _entry(name: str, told: str) -> Entry:
-    """A link with the line of its roof."""
-    return told, lambda sheet, x, y: sheet.line(x, y - 4, x + 18, y - 4, width=1.6, dash=DASHES[name])
 
 
 def _link(name: str, gpu: Accelerator, said: Said) -> str:

@@ -9,19 +9,8 @@ from itertools import pairwise
 from labs.cases.scheduling import Account, Iteration, account
 from labs.planner.inference import Published, bloom_table
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import (
-    LABEL_SIZE,
-    MARGIN,
-    SMALL_SIZE,
-    Entry,
-    Words,
-    heading,
-    heading_height,
-    legend,
-    legend_height,
-)
-from labs.telemetry.drawing.memory import WIDTH
-from labs.telemetry.drawing.svg import Sheet, text_width
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, line_entry, titled_sheet
+from labs.telemetry.drawing.svg import text_width
 from lessons.figures.base import Figure, Said
 from translations import Language
 from translations.formats import number, percent
@@ -48,10 +37,10 @@ def slots(schedules: Mapping[str, Sequence[Iteration]]) -> Figure:
             (said(f"slots-{kind}"), lambda sheet, x, y, look=look: sheet.swatch(look, x, y - 9, 18, 12))
             for kind, look in LOOKS.items()
         ]
-        top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH)
         rows = sum(len(schedule[0].slots) for schedule in schedules.values())
-        sheet = Sheet(width=WIDTH, height=top + rows * ROW + len(schedules) * GAP + 22, language=language)
-        legend(sheet, entries, top=heading(sheet, title) + 4)
+        sheet, top = titled_sheet(
+            title, entries, gap=0, height=rows * ROW + len(schedules) * GAP + 22, language=language
+        )
         columns = max(schedule[-1].time + 1 for schedule in schedules.values())
         left, y = MARGIN + 4, top
         wide = (WIDTH - MARGIN - left) / columns
@@ -102,12 +91,10 @@ def token_times() -> Figure:
             batch=last.sequences,
             slower=number(last.measured * last.sequences / first.measured, language, digits=2),
         )
-        entries = [_entry(_name(stack, said), dash, width=2) for (stack, _), dash in LINES.items()]
-        entries.append(_entry(said("tokens-bound"), BOUND, width=1))
-        top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 44
+        entries = [line_entry(_name(stack, said), dash=dash) for (stack, _), dash in LINES.items()]
+        entries.append(line_entry(said("tokens-bound"), dash=BOUND, width=1))
+        sheet, top = titled_sheet(title, entries, gap=44, height=TALL + 46, language=language)
         left, right, bottom = MARGIN + 60, WIDTH - MARGIN - 60, top + TALL
-        sheet = Sheet(width=WIDTH, height=bottom + 46, language=language)
-        legend(sheet, entries, top=heading(sheet, title) + 4)
         most = max(cell.sequences for cell in cells)
 
         def x(sequences: float) -> float:
@@ -146,10 +133,6 @@ def token_times() -> Figure:
         return figure.beside(Table(lines, header=header, language=language).html)
 
     return draw
-
-
-def _entry(name: str, dash: str, *, width: float) -> Entry:
-    return name, lambda sheet, x, y: sheet.line(x, y - 4, x + 18, y - 4, width=width, dash=dash)
 
 
 def _name(stack: str, said: Said) -> str:

@@ -7,21 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import (
-    LABEL_SIZE,
-    MARGIN,
-    SMALL_SIZE,
-    Words,
-    entry,
-    heading,
-    heading_height,
-    legend,
-    legend_height,
-)
-from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, entry, titled_sheet
 from labs.telemetry.drawing.palette import FORMULA_DASH
 from labs.telemetry.drawing.series import scale
-from labs.telemetry.drawing.svg import Sheet, text_width
+from labs.telemetry.drawing.svg import text_width
 from lessons.figures.base import Figure, Said
 from translations import Language
 
@@ -85,10 +74,8 @@ def shardings(data: Mapping[str, Any]) -> Figure:
         left = MARGIN + column + owner + 30
         right = WIDTH - MARGIN - text_width(_numbers(drawn[0], said, words), size=SMALL_SIZE) - 16
         across = scale(0, max(max(each.total, each.formula) for each in drawn), start=left, end=right)
-        top = heading_height(title, width=WIDTH) + legend_height(entries, width=WIDTH) + 16
-        height = top + len(drawn) * _EACH + len(called) * _BETWEEN
-        sheet = Sheet(width=WIDTH, height=height, language=language)
-        legend(sheet, entries, top=heading(sheet, title) + 4)
+        height = len(drawn) * _EACH + len(called) * _BETWEEN
+        sheet, top = titled_sheet(title, entries, gap=12, height=height, language=language)
         y, before = top, ""
         for each in drawn:
             if each.sharding != before:

@@ -6,21 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import (
-    LABEL_SIZE,
-    MARGIN,
-    SMALL_SIZE,
-    Words,
-    entry,
-    heading,
-    heading_height,
-    legend,
-    legend_height,
-)
-from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, entry, titled_sheet
 from labs.telemetry.drawing.palette import FORMULA_DASH
 from labs.telemetry.drawing.series import scale
-from labs.telemetry.drawing.svg import Sheet, rectangle, text_width
+from labs.telemetry.drawing.svg import rectangle, text_width
 from lessons.figures.base import Figure, Said
 from translations import Language
 from translations.formats import number
@@ -56,10 +45,7 @@ def stages_beside(data: Mapping[str, Any]) -> Figure:
         names = {"ours": said("stacks-ours"), "deepspeed": "DeepSpeed"}
         entries = [entry("category", name, words) for name in STATES]
         entries += [entry("category", "communication", words), entry("formula", "formula", words)]
-        first = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 40
-        sheet = Sheet(width=WIDTH, height=first + _STAGE * len(stages) + 4, language=language)
-        y = heading(sheet, title)
-        legend(sheet, entries, top=y + 4)
+        sheet, first = titled_sheet(title, entries, gap=40, height=_STAGE * len(stages) + 4, language=language)
         stage_names = [said("stacks-stage", stage=each["stage"]) for each in stages]
         left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in stage_names) + 16
         left += max(text_width(name, size=LABEL_SIZE) for name in names.values()) + 14
@@ -124,9 +110,7 @@ def megatron_beside(data: Mapping[str, Any]) -> Figure:
         title = said("megatron-beside" if same else "megatron-apart", ranks=len(data["ranks"]))
         names = {name: said("stacks-held") if name == "held" else said(f"megatron-{name}") for name in found}
         who = (said("stacks-ours"), "Megatron Core")
-        first = heading_height(title, width=WIDTH) + 18
-        sheet = Sheet(width=WIDTH, height=first + _STAGE * len(found), language=language)
-        heading(sheet, title)
+        sheet, first = titled_sheet(title, gap=18, height=_STAGE * len(found), language=language)
         left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in names.values()) + 16
         left += max(text_width(name, size=LABEL_SIZE) for name in who) + 14
         room = text_width(words.bytes(888e6), size=LABEL_SIZE) + 10

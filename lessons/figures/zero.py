@@ -11,18 +11,17 @@ from labs.telemetry.drawing.legend import (
     LABEL_SIZE,
     MARGIN,
     SMALL_SIZE,
+    WIDTH,
     Entry,
     Words,
     entry,
-    heading,
-    heading_height,
-    legend,
-    legend_height,
+    line_entry,
+    swatch_entry,
+    titled_sheet,
 )
-from labs.telemetry.drawing.memory import WIDTH
 from labs.telemetry.drawing.palette import FORMULA_DASH
 from labs.telemetry.drawing.series import scale, ticks
-from labs.telemetry.drawing.svg import Sheet, text_width
+from labs.telemetry.drawing.svg import text_width
 from lessons.figures.base import Figure, Said
 from translations import Language
 
@@ -48,12 +47,10 @@ def collectives_in_a_step(*, micro_batches: int, stages: Sequence[int] = (1, 2, 
         said, words = Said(language), Words.of(language)
         title = said("step-title", count=micro_batches)
         entries: list[Entry] = [
-            (said("step-gather"), lambda sheet, x, y: sheet.swatch("communication", x, y - 10, 18, 12)),
-            (said("step-reduce"), lambda sheet, x, y: sheet.swatch("gradients", x, y - 10, 18, 12)),
+            swatch_entry(said("step-gather"), "communication"),
+            swatch_entry(said("step-reduce"), "gradients"),
         ]
-        top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 56
-        sheet = Sheet(width=WIDTH, height=top + _ROW * len(stages), language=language)
-        legend(sheet, entries, top=heading(sheet, title) + 4)
+        sheet, top = titled_sheet(title, entries, gap=56, height=_ROW * len(stages), language=language)
         left, right, columns = MARGIN + 78, WIDTH - MARGIN - 54, 2 * micro_batches + 1
         wide = (right - left) / columns
         for column in range(columns):
@@ -111,12 +108,10 @@ def gradients_through_backward(sizes: Sequence[int], *, ranks: int) -> Figure:
         entries: list[Entry] = [
             (said("pile-late"), lambda sheet, x, y: sheet.outline(x, y - 10, 18, 12)),
             entry("category", "communication", words),
-            (said("pile-shards"), lambda sheet, x, y: sheet.swatch("gradients", x, y - 10, 18, 12)),
+            swatch_entry(said("pile-shards"), "gradients"),
         ]
-        top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 12
+        sheet, top = titled_sheet(title, entries, gap=12, height=246, language=language)
         left, right, bottom = MARGIN + 62, WIDTH - MARGIN - 6, top + 200
-        sheet = Sheet(width=WIDTH, height=bottom + 46, language=language)
-        legend(sheet, entries, top=heading(sheet, title) + 4)
         up, label = scale(0, late[-1], start=bottom, end=top), words.axis(late[-1])
         for value in ticks(late[-1]):
             sheet.line(left, up(value), right, up(value), opacity=0.18)
@@ -164,13 +159,11 @@ def batches_within(data: Mapping[str, Any]) -> Figure:
             "within-title", budget=words.bytes(budget), ddp=batches["ddp"], most=batches[most], name=called[most]
         )
         entries: list[Entry] = [
-            (said("within-states"), lambda sheet, x, y: sheet.swatch("optimizer_states", x, y - 10, 18, 12)),
+            swatch_entry(said("within-states"), "optimizer_states"),
             (said("within-step"), lambda sheet, x, y: sheet.shade(x, y - 10, 18, 12, strength=0.16)),
-            (said("within-budget"), lambda sheet, x, y: sheet.line(x, y - 4, x + 18, y - 4, dash=FORMULA_DASH)),
+            line_entry(said("within-budget"), dash=FORMULA_DASH, width=1),
         ]
-        top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 16
-        sheet = Sheet(width=WIDTH, height=top + 34.0 * len(found) + 4, language=language)
-        legend(sheet, entries, top=heading(sheet, title) + 4)
+        sheet, top = titled_sheet(title, entries, gap=16, height=34.0 * len(found) + 4, language=language)
         counts = {name: said("within-sequences", count=count) for name, count in batches.items()}
         left = MARGIN + max(text_width(called[name], size=LABEL_SIZE) for name in found) + 20
         right = WIDTH - MARGIN - max(text_width(each, size=LABEL_SIZE) for each in counts.values()) - 16

@@ -6,20 +6,9 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from labs.telemetry.drawing.legend import (
-    LABEL_SIZE,
-    MARGIN,
-    SMALL_SIZE,
-    Words,
-    entry,
-    heading,
-    heading_height,
-    legend,
-    legend_height,
-)
-from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, entry, titled_sheet
 from labs.telemetry.drawing.palette import PHASE_STRENGTH
-from labs.telemetry.drawing.svg import Sheet, Svg, text_width
+from labs.telemetry.drawing.svg import Svg, text_width
 from labs.telemetry.drawing.table import Table
 from translations import Language
 
@@ -44,10 +33,8 @@ def rank_table(
     if unknown:
         raise ValueError(f"{sorted(unknown)} cannot be sharded: a rank holds {list(held)}")
     names = max(text_width(words("rank", rank=ranks - 1), size=LABEL_SIZE), 40) + 16
-    top = heading_height(title, width=WIDTH) + 40
     row, gap = 34.0, 28.0
-    sheet = Sheet(width=WIDTH, height=top + ranks * row + 10, language=words.language)
-    heading(sheet, title)
+    sheet, top = titled_sheet(title, gap=40, height=ranks * row + 10, language=words.language)
     column = (WIDTH - 2 * MARGIN - names - gap * (len(held) - 1)) / len(held)
     for index, category in enumerate(held):
         left = MARGIN + names + index * (column + gap)
@@ -107,11 +94,9 @@ def ring(
     radius_x = max(150.0, (wide + 110) * ranks / (2 * math.pi))
     radius_x = min(radius_x, (WIDTH - 2 * MARGIN - wide) / 2)
     radius_y = max(92.0, 30.0 * ranks)
-    top = heading_height(title, width=WIDTH) + 26
     lowest = max(-math.cos(2 * math.pi * rank / ranks) for rank in range(ranks))
     reach = radius_y * (1 + (lowest if ranks % 2 == 0 else 1.0))
-    sheet = Sheet(width=WIDTH, height=top + reach + tall + 4, language=words.language)
-    heading(sheet, title)
+    sheet, top = titled_sheet(title, gap=26, height=reach + tall + 4, language=words.language)
     middle_x, middle_y = WIDTH / 2, top + radius_y + tall / 2
     places = [
         (
@@ -176,10 +161,7 @@ def timetable(
     present = [name for name in PHASE_STRENGTH if any(phase == name for _, blocks in lines for phase, _, _ in blocks)]
     entries = [entry("phase", name, words) for name in present]
     names = max((text_width(name, size=LABEL_SIZE) for name, _ in lines), default=0) + 16
-    top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 12
-    sheet = Sheet(width=WIDTH, height=top + 30 * len(lines) + 6, language=words.language)
-    y = heading(sheet, title)
-    legend(sheet, entries, top=y + 4)
+    sheet, top = titled_sheet(title, entries, gap=12, height=30 * len(lines) + 6, language=words.language)
     last = max((end for _, blocks in lines for _, _, end in blocks), default=1.0) or 1.0
     left = MARGIN + names
     room = WIDTH - MARGIN - left

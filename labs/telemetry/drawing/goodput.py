@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, Words, heading, heading_height
-from labs.telemetry.drawing.memory import WIDTH
-from labs.telemetry.drawing.svg import Sheet, Svg
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, titled_sheet
+from labs.telemetry.drawing.svg import Svg
 from labs.telemetry.drawing.table import Table
 from translations import Language
 from translations.formats import duration, number
@@ -70,10 +69,9 @@ def _figure(
     told: Callable[[float], str],
     marked: Point | None,
 ) -> Svg:
-    tall, top = 230.0, heading_height(message, width=WIDTH) + 18
+    tall = 230.0
     left, right = MARGIN + 48, WIDTH - MARGIN - 20
-    sheet = Sheet(width=WIDTH, height=top + tall + 52, language=words.language)
-    heading(sheet, message)
+    sheet, top = titled_sheet(message, gap=18, height=tall + 52, language=words.language)
     low, high = math.log(points[0].at), math.log(points[-1].at)
 
     def x(at: float) -> float:

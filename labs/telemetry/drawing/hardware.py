@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from labs.telemetry.drawing.legend import (
-    LABEL_SIZE,
-    MARGIN,
-    SMALL_SIZE,
-    Entry,
-    Words,
-    heading,
-    heading_height,
-    legend,
-    legend_height,
-)
-from labs.telemetry.drawing.memory import WIDTH
-from labs.telemetry.drawing.svg import Sheet, Svg, text_width
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, swatch_entry, titled_sheet
+from labs.telemetry.drawing.svg import Svg, text_width
 from labs.telemetry.drawing.table import Table
 from translations import Language
 from translations.formats import NARROW_SPACE, number
@@ -45,13 +34,11 @@ def accelerators_compared(cards: Sequence[Accelerator], *, language: Language | 
     }
     message = words("hardware-title", **values)
     entries = [
-        *(_entry(name.upper() if name != "bf16" else name, look) for name, look in PRODUCTS.items()),
-        _entry(words("hardware-memory"), MEMORY),
-        _entry(words("hardware-rate"), RATE),
+        *(swatch_entry(name.upper() if name != "bf16" else name, look) for name, look in PRODUCTS.items()),
+        swatch_entry(words("hardware-memory"), MEMORY),
+        swatch_entry(words("hardware-rate"), RATE),
     ]
-    top = heading_height(message, width=WIDTH) + legend_height(entries, width=WIDTH) + 34
-    sheet = Sheet(width=WIDTH, height=top + ROW * len(cards) + MARGIN, language=words.language)
-    legend(sheet, entries, top=heading(sheet, message) + 4)
+    sheet, top = titled_sheet(message, entries, gap=30, height=ROW * len(cards) + MARGIN, language=words.language)
     names = max(text_width(card.name, size=LABEL_SIZE) for card in cards) + 10
     wide = (WIDTH - 2 * MARGIN - names - 2 * GAP) / 3
 
@@ -98,7 +85,3 @@ def accelerators_compared(cards: Sequence[Accelerator], *, language: Language | 
 
 def _rate(words: Words) -> Callable[[float], str]:
     return lambda value: f"{number(value / 1e12, words.language, 3)}{NARROW_SPACE}TB/s"
-
-
-def _entry(name: str, look: str) -> Entry:
-    return name, lambda sheet, x, y: sheet.swatch(look, x, y - 10, 18, 12)

@@ -7,19 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from labs.telemetry.drawing.legend import (
-    LABEL_SIZE,
-    MARGIN,
-    SMALL_SIZE,
-    Entry,
-    Words,
-    entry,
-    heading,
-    heading_height,
-    legend,
-    legend_height,
-)
-from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Entry, Words, entry, titled_sheet
 from labs.telemetry.drawing.svg import Sheet, Svg, text_width
 from labs.telemetry.drawing.table import Table
 from labs.telemetry.events import Event
@@ -39,10 +27,7 @@ def lanes_over_time(run: Timeline, *, language: Language | str, under_way: bool 
     entries = [entry("stretch", kind, words) for kind in KINDS if _stretches(run, kind)]
     entries += [_mark_entry(name, words) for name in MARKS if run.marks(name)]
 
-    top = heading_height(message, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 14
-    sheet = Sheet(width=WIDTH, height=top + _ROW * len(run.lanes) + 22, language=words.language)
-    y = heading(sheet, message)
-    legend(sheet, entries, top=y + 4)
+    sheet, top = titled_sheet(message, entries, gap=14, height=_ROW * len(run.lanes) + 22, language=words.language)
 
     left = MARGIN + max((text_width(words("rank", rank=rank), size=LABEL_SIZE) for rank in run.lanes), default=0) + 14
     room = WIDTH - MARGIN - 14 - left

@@ -12,7 +12,7 @@ from translations import language as find
 from translations.formats import NARROW_SPACE, bytes_, number, percent
 
 TITLE_SIZE, LABEL_SIZE, SMALL_SIZE = 16.0, 12.0, 11.0
-MARGIN = 16.0
+WIDTH, MARGIN = 760.0, 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +96,24 @@ def entry(kind: str, name: str, words: Words) -> Entry:
     what.
     """
     if kind == "category":
-        return words.category(name), lambda sheet, x, y: sheet.swatch(name, x, y - 10, 18, 12)
+        return swatch_entry(words.category(name), name)
     if kind in ("slot", "stretch"):
-        return words(f"{kind}-{name.lower()}"), lambda sheet, x, y: sheet.swatch(name, x, y - 10, 18, 12)
+        return swatch_entry(words(f"{kind}-{name.lower()}"), name)
     if kind == "phase":
         return words.phase(name), lambda sheet, x, y: sheet.shade(
             x, y - 4 - PHASE_HEIGHT[name] / 2, 18, PHASE_HEIGHT[name], strength=PHASE_STRENGTH[name]
         )
-    return words(name), lambda sheet, x, y: sheet.line(x, y - 4, x + 18, y - 4, width=1.8, dash=FORMULA_DASH)
+    return line_entry(words(name), dash=FORMULA_DASH, width=1.8)
+
+
+def swatch_entry(told: str, look: str) -> Entry:
+    """An entry for what is filled in a look of the palette."""
+    return told, lambda sheet, x, y: sheet.swatch(look, x, y - 10, 18, 12)
+
+
+def line_entry(told: str, *, dash: str = "", width: float = 2) -> Entry:
+    """An entry for a line."""
+    return told, lambda sheet, x, y: sheet.line(x, y - 4, x + 18, y - 4, width=width, dash=dash)
 
 
 def legend(sheet: Sheet, entries: Sequence[Entry], *, top: float) -> float:
@@ -136,6 +146,20 @@ def legend_height(entries: Sequence[Entry], *, width: float) -> float:
             used, lines = 0.0, lines + 1
         used += own + 20.0
     return 21.0 * lines
+
+
+def titled_sheet(
+    title: str, entries: Sequence[Entry] | None = None, *, gap: float, height: float, language: Language
+) -> tuple[Sheet, float]:
+    """A sheet with its title and, where entries are given, its legend, which keeps its line while there are none yet;
+    and the y where the drawing begins: `gap` under these, with `height` left to the foot.
+    """
+    above = heading_height(title, width=WIDTH)
+    top = above + gap + (0 if entries is None else 4 + legend_height(entries, width=WIDTH))
+    sheet = Sheet(width=WIDTH, height=top + height, language=language)
+    heading(sheet, title)
+    legend(sheet, entries or (), top=above + 4)
+    return sheet, top
 
 
 def heading_height(words: str, *, width: float) -> float:

@@ -9,13 +9,11 @@ from labs.telemetry.drawing.legend import (
     LABEL_SIZE,
     MARGIN,
     SMALL_SIZE,
+    WIDTH,
     Words,
     entry,
-    heading,
-    heading_height,
-    legend,
-    legend_height,
     listed_ranks,
+    titled_sheet,
 )
 from labs.telemetry.drawing.palette import FORMULA_DASH, PHASE_HEIGHT, PHASE_STRENGTH, STACKED
 from labs.telemetry.drawing.series import condensed, peak, rest, scale, since, spans, stacks, steps, ticks, window
@@ -24,7 +22,6 @@ from labs.telemetry.drawing.table import Table
 from labs.telemetry.rows import Row
 from translations import Language
 
-WIDTH = 760.0
 _PANEL_HEIGHT, _STRIP, _COLUMNS = 150.0, 9.0, 240
 
 
@@ -50,12 +47,11 @@ def memory_over_time(
     if expected:
         entries.append(entry("formula", "formula-states", words))
 
-    top = heading_height(message, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 14
     across = 1 if len(ranks) < 2 else 2
     row_height = 22 + _PANEL_HEIGHT + _STRIP + 34
-    sheet = Sheet(width=WIDTH, height=top + row_height * -(-max(len(ranks), 1) // across) + 4, language=words.language)
-    y = heading(sheet, message)
-    legend(sheet, entries, top=y + 4)
+    sheet, top = titled_sheet(
+        message, entries, gap=14, height=row_height * -(-max(len(ranks), 1) // across) + 4, language=words.language
+    )
 
     highest = max([expected, *(found.bytes.total for own in rows.values() if (found := peak(own)))]) * 1.14 or 1.0
     gutter = max(text_width(words.axis(highest)(tick), size=SMALL_SIZE) for tick in ticks(highest)) + 10
@@ -155,11 +151,8 @@ def stacked_bars(
     if formula:
         entries.append(entry("formula", "formula", words))
     names = max((text_width(name, size=LABEL_SIZE) for name, _ in groups), default=0) + 14
-    top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 16
     each, thick = 50.0, 22.0
-    sheet = Sheet(width=WIDTH, height=top + each * len(groups) + 6, language=words.language)
-    y = heading(sheet, title)
-    legend(sheet, entries, top=y + 4)
+    sheet, top = titled_sheet(title, entries, gap=16, height=each * len(groups) + 6, language=words.language)
 
     highest = max([1, *(group.total for _, group in groups), *(formula or ())])
     left, right = MARGIN + names, WIDTH - MARGIN - text_width(words.bytes(888e6), size=LABEL_SIZE) - 8
@@ -206,14 +199,10 @@ def bars(
     """
     words = Words.of(language)
     told = list(labels) if labels is not None else [words.bytes(value) for _, value in values]
-    entries = [entry("formula", "formula", words)] if formula else []
+    entries = [entry("formula", "formula", words)] if formula else None
     names = max((text_width(name, size=LABEL_SIZE) for name, _ in values), default=0) + 14
-    top = heading_height(title, width=WIDTH) + (4 + legend_height(entries, width=WIDTH) if entries else 0) + 14
     each, thick = 34.0, 18.0
-    sheet = Sheet(width=WIDTH, height=top + each * len(values) + 6, language=words.language)
-    y = heading(sheet, title)
-    if entries:
-        legend(sheet, entries, top=y + 4)
+    sheet, top = titled_sheet(title, entries, gap=14, height=each * len(values) + 6, language=words.language)
     expected = [value for value in formula or () if value is not None]
     highest = max([*(value for _, value in values), *expected], default=1.0) or 1.0
     left = MARGIN + names

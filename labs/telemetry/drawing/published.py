@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, Words, heading, heading_height
-from labs.telemetry.drawing.memory import WIDTH
-from labs.telemetry.drawing.svg import Sheet, Svg
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, titled_sheet
+from labs.telemetry.drawing.svg import Svg
 from labs.telemetry.drawing.table import Table
 from translations import Language
 from translations.formats import number
@@ -29,11 +28,8 @@ class Compared:
 def beside_published(rows: Sequence[Compared], *, message: str, language: Language | str) -> Svg:
     """A ratio outside of 0.5 to 1.5 is drawn at the border."""
     words = Words.of(language)
-    top = heading_height(message, width=WIDTH) + 26
-    left, right = MARGIN + NAMES, WIDTH - MARGIN - 96
-    bottom = top + ROW * len(rows)
-    sheet = Sheet(width=WIDTH, height=bottom + 44, language=words.language)
-    heading(sheet, message)
+    sheet, top = titled_sheet(message, gap=26, height=ROW * len(rows) + 44, language=words.language)
+    left, right, bottom = MARGIN + NAMES, WIDTH - MARGIN - 96, top + ROW * len(rows)
 
     def x(ratio: float) -> float:
         return left + (right - left) * (min(max(ratio, LEAST), MOST) - LEAST) / (MOST - LEAST)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, Words, heading, heading_height
-from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, titled_sheet
 from labs.telemetry.drawing.series import ticks
-from labs.telemetry.drawing.svg import Sheet, Svg, text_width
+from labs.telemetry.drawing.svg import Svg, text_width
 from labs.telemetry.drawing.table import Table
 from translations import Language
 from translations.formats import number
@@ -62,9 +61,8 @@ def lines_over_steps(
     drawn = {name: smoothed(values) for name, values in lines.items() if values}
     steps = max((len(values) for values in drawn.values()), default=0)
     room = max((text_width(name, size=LABEL_SIZE) for name in drawn), default=0) + 14
-    top, left, right = heading_height(message, width=WIDTH) + 16, MARGIN + 34, WIDTH - MARGIN - room
-    sheet = Sheet(width=WIDTH, height=top + _HEIGHT + 44, language=words.language)
-    heading(sheet, message)
+    left, right = MARGIN + 34, WIDTH - MARGIN - room
+    sheet, top = titled_sheet(message, gap=16, height=_HEIGHT + 44, language=words.language)
 
     def x(step: float) -> float:
         return left + (right - left) * step / max(steps - 1, 1)

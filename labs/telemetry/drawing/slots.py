@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from labs.telemetry.drawing.legend import (
-    LABEL_SIZE,
-    MARGIN,
-    SMALL_SIZE,
-    Words,
-    entry,
-    heading,
-    heading_height,
-    legend,
-    legend_height,
-)
-from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, entry, titled_sheet
 from labs.telemetry.drawing.svg import Sheet, Svg, text_width, wrapped
 from labs.telemetry.drawing.table import Table
 from labs.telemetry.slots import KINDS, Cell, Step, bubble, span
@@ -55,10 +44,9 @@ def slots_over_time(
     if now is None and expected is not None and bubble(step) > expected + UNLIKE:
         note = wrapped(words("slot-short"), size=SMALL_SIZE, width=WIDTH - 2 * MARGIN)
 
-    top = heading_height(message, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 14
-    sheet = Sheet(width=WIDTH, height=top + _ROW * len(step) + 26 + 16 * len(note), language=words.language)
-    y = heading(sheet, message)
-    legend(sheet, entries, top=y + 4)
+    sheet, top = titled_sheet(
+        message, entries, gap=14, height=_ROW * len(step) + 26 + 16 * len(note), language=words.language
+    )
 
     begun, ended = span(step, now=now)
     length = _length(ended - begun, length) if now is not None else max(ended - begun, 1e-6)

@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from labs.telemetry.drawing.legend import (
-    LABEL_SIZE,
-    MARGIN,
-    SMALL_SIZE,
-    Words,
-    entry,
-    heading,
-    heading_height,
-    legend,
-    legend_height,
-)
-from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, entry, titled_sheet
 from labs.telemetry.drawing.svg import Sheet, Svg, text_width
 from labs.telemetry.drawing.table import Table
 from labs.telemetry.slots import KINDS, parse
@@ -47,9 +36,9 @@ def timetable_of(
     if any(parse(name)[2] for name in names):
         entries.append((words("slot-chunk"), lambda sheet, x, y: _chunk(sheet, 1, x, y - 9, 18, 12)))
     columns = max(slots, *(len(row) for row in table))
-    top = heading_height(title, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + (30 if above else 14)
-    sheet = Sheet(width=WIDTH, height=top + _ROW * len(table) + 4, language=words.language)
-    legend(sheet, entries, top=heading(sheet, title) + 4)
+    sheet, top = titled_sheet(
+        title, entries, gap=30 if above else 14, height=_ROW * len(table) + 4, language=words.language
+    )
     left = MARGIN + max(text_width(words("rank", rank=rank), size=LABEL_SIZE) for rank in range(len(table))) + 14
     told = max((text_width(each, size=LABEL_SIZE) for each in beside), default=0.0)
     right = WIDTH - MARGIN - (max(told, 28.0) + 14 if beside else 0)
@@ -112,14 +101,13 @@ def messages(
     that place in its list) an arrow leads to the rank that it waits for.
     """
     words = Words.of(language)
-    top, row = heading_height(title, width=WIDTH) + 16, 62.0
+    row = 62.0
     left = MARGIN + max(text_width(words("rank", rank=rank), size=LABEL_SIZE) for rank in range(len(lists))) + 14
     aside = 34.0 if any(abs(other - rank) > 1 for rank, other in towards.items()) else 0.0
     left += aside
     longest = max(text_width(step, size=LABEL_SIZE) for own in lists for step in own)
     box = min(longest + 22, (WIDTH - MARGIN - left) / max(len(own) for own in lists) - 14)
-    sheet = Sheet(width=WIDTH, height=top + row * len(lists) - 18, language=words.language)
-    heading(sheet, title)
+    sheet, top = titled_sheet(title, gap=16, height=row * len(lists) - 18, language=words.language)
     tall = 30.0
     for rank, own in enumerate(lists):
         y = top + rank * row

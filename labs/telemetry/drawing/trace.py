@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from labs.telemetry.categories import PHASES
-from labs.telemetry.drawing.legend import (
-    LABEL_SIZE,
-    MARGIN,
-    SMALL_SIZE,
-    Words,
-    entry,
-    heading,
-    heading_height,
-    legend,
-    legend_height,
-)
-from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, entry, titled_sheet
 from labs.telemetry.drawing.palette import PHASE_STRENGTH
 from labs.telemetry.drawing.svg import Sheet, Svg, text_width
 from labs.telemetry.drawing.table import Table
@@ -37,10 +26,7 @@ def trace_over_time(ranks: Mapping[int, Lanes], *, language: Language | str, len
     if any(own.communication for own in ranks.values()):
         entries.append(entry("category", "communication", words))
 
-    top = heading_height(message, width=WIDTH) + 4 + legend_height(entries, width=WIDTH) + 14
-    sheet = Sheet(width=WIDTH, height=top + _ROW * len(ranks) + 22, language=words.language)
-    y = heading(sheet, message)
-    legend(sheet, entries, top=y + 4)
+    sheet, top = titled_sheet(message, entries, gap=14, height=_ROW * len(ranks) + 22, language=words.language)
 
     length = max([length, *(own.seconds for own in ranks.values())]) or 1.0
     left = MARGIN + max((text_width(words("rank", rank=rank), size=LABEL_SIZE) for rank in ranks), default=0) + 14

@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from labs.telemetry.categories import Count
-from labs.telemetry.drawing.legend import (
-    LABEL_SIZE,
-    MARGIN,
-    SMALL_SIZE,
-    Words,
-    heading,
-    heading_height,
-    listed_ranks,
-)
-from labs.telemetry.drawing.memory import WIDTH
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, listed_ranks, titled_sheet
 from labs.telemetry.drawing.series import scale
-from labs.telemetry.drawing.svg import Sheet, Svg, text_width
+from labs.telemetry.drawing.svg import Svg, text_width
 from labs.telemetry.drawing.table import Table
 from translations import Language
 
@@ -94,10 +85,8 @@ def _drawn(moved: Moved, words: Words, message: str) -> Svg:
     axes = sorted_axes(moved)
     ranks = sorted({rank for own in moved.values() for rank in own})
     thick, each, above = 10.0, 16.0, 26.0
-    top = heading_height(message, width=WIDTH) + 6
-    height = top + len(axes) * (above + each * len(ranks)) + 8
-    sheet = Sheet(width=WIDTH, height=height, language=words.language)
-    heading(sheet, message)
+    height = len(axes) * (above + each * len(ranks)) + 8
+    sheet, top = titled_sheet(message, gap=6, height=height, language=words.language)
     left = MARGIN + max((text_width(words("rank", rank=rank), size=SMALL_SIZE) for rank in ranks), default=0) + 14
     right = WIDTH - MARGIN - text_width(words.bytes(888e6), size=SMALL_SIZE) - 10
     across = scale(0, max([1, *(size for own in moved.values() for size in own.values())]), start=left, end=right)
