@@ -10,6 +10,7 @@ Transformer Models", equations 1 to 8 and table 2).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 MODES = ("none", "full", "selective", "every")
@@ -114,6 +115,52 @@ def flops(*, layers: int, sequence: int, batch: int, hidden: int, vocabulary: in
         "full": 4 / 3 * (1 + attention),
     }[recompute]
     return 72 * batch * layers * sequence * hidden**2 * (inside + vocabulary / (12 * hidden * layers))
+
+
+def saved(*, sequence: int, hidden: int, heads: int, recompute: str) -> float:
+    """The share of a layer's activations that recomputation spares."""
+    kept, whole = (
+        layer(sequence=sequence, batch=1, hidden=hidden, heads=heads, recompute=mode) for mode in (recompute, "none")
+    )
+    return 1 - kept / whole
+
+
+def more_operations(*, layers: int, sequence: int, hidden: int, vocabulary: int, recompute: str) -> float:
+    """The share that recomputation adds to the operations of a step."""
+    work, least = (
+        flops(layers=layers, sequence=sequence, batch=1, hidden=hidden, vocabulary=vocabulary, recompute=mode)
+        for mode in (recompute, "none")
+    )
+    return work / least - 1
+
+
+def weights_overtake(*, head_size: int) -> float:
+    """Positions from which on attention weights take more than the rest of a layer: 34 h / 5 a, so only the size of a
+    head decides.
+    """
+    whole, rest = (
+        layer(sequence=1, batch=1, hidden=head_size, heads=1, recompute=mode) for mode in ("none", "selective")
+    )
+    return rest / (whole - rest)
+
+
+# --- segments of several layers that run again together, with fused attention (Chen et al. 2016, section 3)
+
+
+def segmented(*, layers: int, every: int, sequence: int = 1, batch: int = 1, hidden: int = 1) -> float:
+    """Bytes of all layers when one segment has just run again: an input for every `every` layers, and so many whole."""
+    kept, whole = (
+        layer(sequence=sequence, batch=batch, hidden=hidden, heads=1, recompute=mode) for mode in ("full", "selective")
+    )
+    return layers / every * kept + every * whole
+
+
+def best_segment(*, layers: int) -> float:
+    """Where the derivative of `segmented` is zero: the root of the layers over what one keeps for each byte of its
+    input.
+    """
+    kept, whole = (layer(sequence=1, batch=1, hidden=1, heads=1, recompute=mode) for mode in ("full", "selective"))
+    return math.sqrt(layers * kept / whole)
 
 
 def checked(recompute: str, known: tuple[str, ...]) -> None:

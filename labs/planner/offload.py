@@ -64,6 +64,9 @@ def transfer_seconds(*, size: float, bandwidth: float) -> float:
 
 # --- how much bandwidth each kind of state needs (ZeRO-Infinity, section 4): arithmetic intensity is FLOP for each byte
 
+OPERATIONS = {"none": 6, "full": 8}
+"""Operations of a step for each parameter and token, by what is recomputed."""
+
 
 def intensity_of_parameters(*, batch: int, sequence: int) -> float:
     """Parameters are loaded for forward and backward and gradients stored: seq x bsz (equation 9). `batch` is the
@@ -86,7 +89,7 @@ def intensity_of_offload(*, batch: int, sequence: int, recompute: str = "none") 
     """ZeRO-Offload: 6 operations a parameter and token, 8 where every layer runs twice, for 4 bytes a parameter and
     step. `batch` is all the examples of one device's step.
     """
-    return {"none": 6, "full": 8}[recompute] * sequence * batch / 4
+    return OPERATIONS[recompute] * sequence * batch / 4
 
 
 def efficiency(*, intensity: float, bandwidth: float, peak_flops: float) -> float:
@@ -111,6 +114,9 @@ and written, a parameter of 2 is written."""
 HOST = TOUCHED * 10e9 / 2.57
 """Bytes a second that the published CPU-Adam drew from the host's memory: 10 billion parameters in 2.57 s on a machine
 with two large processors (Ren et al. 2021, table 4)."""
+DRIVE = 7e9
+"""Bytes a second of a fast drive: data sheets of the years from 2022 on give 6.9 GB/s for writing and 7.45 GB/s for
+reading in one stretch (Samsung 990 PRO)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +158,13 @@ class Step:
 def adam_seconds(*, parameters: float, bandwidth: float = HOST) -> float:
     """Adam's update on the host, which waits for its memory: TOUCHED bytes a parameter."""
     return transfer_seconds(size=TOUCHED * parameters, bandwidth=bandwidth)
+
+
+def tokens_to_hide(*, touched: float, flops: float, bandwidth: float, recompute: str = "full") -> float:
+    """Tokens of a step from which on computing takes at least as long as passing `touched` bytes of each parameter; the
+    number of parameters falls out of it.
+    """
+    return flops / OPERATIONS[recompute] * transfer_seconds(size=touched, bandwidth=bandwidth)
 
 
 def step_of(

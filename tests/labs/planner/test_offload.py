@@ -12,6 +12,7 @@ from labs.planner.memory import memory
 from labs.planner.models import model
 from labs.planner.offload import (
     RESTING,
+    TOUCHED,
     adam_seconds,
     bandwidth_needed,
     efficiency,
@@ -24,6 +25,7 @@ from labs.planner.offload import (
     states_offloaded,
     states_on_device,
     step_of,
+    tokens_to_hide,
     traffic_to_file,
     traffic_to_host,
     transfer_seconds,
@@ -116,6 +118,16 @@ def test_ways_through_a_step() -> None:
 def test_the_two_sides_of_efficiency(intensity: float, peak: float, share: float) -> None:
     needed = bandwidth_needed(intensity=intensity, peak_flops=peak, share=share)
     assert efficiency(intensity=intensity, bandwidth=needed, peak_flops=peak) == pytest.approx(share)
+
+
+@given(flops=st.floats(1e12, 1e15), bandwidth=st.floats(1e9, 1e12), parameters=st.integers(1, 10**12))
+def test_from_so_many_tokens_on_the_update_is_hidden(flops: float, bandwidth: float, parameters: int) -> None:
+    for recompute, operations in (("full", 8), ("none", 6)):
+        tokens = tokens_to_hide(touched=TOUCHED, flops=flops, bandwidth=bandwidth, recompute=recompute)
+        computing = operations * parameters * tokens / flops
+        assert computing == pytest.approx(adam_seconds(parameters=parameters, bandwidth=bandwidth))
+    copies = tokens_to_hide(touched=traffic_to_host(parameters=1), flops=flops, bandwidth=bandwidth)
+    assert copies == pytest.approx(flops / (2 * bandwidth))
 
 
 @given(
