@@ -246,7 +246,8 @@ def test_a_rank_that_is_confined_has_threads_and_no_processes() -> None:
     tried = (
         "import os, threading\nfrom labs.exercises.confined import confine\nconfine()\n"
         "one = threading.Thread(target=print, args=('thread',)); one.start(); one.join()\n"
-        "for call in (os.fork, lambda: os.execv('/bin/true', ['true']), lambda: os.posix_spawn('/bin/true', [''], {})):\n"
+        "true = '/bin/true'\n"
+        "for call in (os.fork, lambda: os.execv(true, ['true']), lambda: os.posix_spawn(true, ['true'], {})):\n"
         "    try:\n        call(); print('started')\n"
         "    except PermissionError:\n        print('refused')\n"
     )
