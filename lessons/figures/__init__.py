@@ -21,6 +21,7 @@ from lessons.figures.buckets import buckets_in_backward
 from lessons.figures.checkpoints import cuts, lost, saves, where_time_goes
 from lessons.figures.collectives import collectives
 from lessons.figures.communication import beside_backward, seconds_by_size, traced, two_levels, two_links
+from lessons.figures.fitting import batches_within
 from lessons.figures.layouts import map_of_layouts
 from lessons.figures.measurements import bytes_per_parameter, differences, losses, measured_peak, measured_states
 from lessons.figures.meshes import bubble_by_copies, on_machines, on_ranks
@@ -34,7 +35,7 @@ from lessons.figures.rewards import one_try_and_many, rewards_of_seeds
 from lessons.figures.roofline import roofline
 from lessons.figures.serving import slots, token_times
 from lessons.figures.sharded import shardings
-from lessons.figures.zero import batches_within, collectives_in_a_step, gradients_through_backward
+from lessons.figures.zero import collectives_in_a_step, gradients_through_backward
 
 __all__ = [
     "Figure",

@@ -1,8 +1,8 @@
-"""Figures of the stages of ZeRO: when each communicates, how whole gradients pile up, and what fits beside them."""
+"""Figures of the stages of ZeRO: when each communicates, and how whole gradients pile up."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -15,13 +15,10 @@ from labs.telemetry.drawing.legend import (
     Entry,
     Words,
     entry,
-    line_entry,
     swatch_entry,
     titled_sheet,
 )
-from labs.telemetry.drawing.palette import FORMULA_DASH
 from labs.telemetry.drawing.series import scale, ticks
-from labs.telemetry.drawing.svg import text_width
 from lessons.figures.base import Figure, Said
 from translations import Language
 
@@ -140,54 +137,5 @@ def gradients_through_backward(sizes: Sequence[int], *, ranks: int) -> Figure:
             kept=words.bytes(shards[-1]),
         )
         return sheet.svg(alt=alt).beside(Table(rows, header=header, language=language).html)
-
-    return draw
-
-
-def batches_within(data: Mapping[str, Any]) -> Figure:
-    """The JSON of `largest-batch`: for each strategy the model states, what a step with the largest batch that fits
-    takes beside them, and the budget.
-    """
-    found, budget = data["found"], round(data["layout"]["budget"] * 10**6)
-    called = {"ddp": "DDP", "zero-1": "ZeRO-1", "zero-2": "ZeRO-2", "zero-3": "ZeRO-3", "fsdp2": "FSDP2"}
-
-    def draw(language: Language) -> Svg:
-        said, words = Said(language), Words.of(language)
-        batches = {name: each["micro_batch"] for name, each in found.items()}
-        most = max(batches, key=lambda name: batches[name])
-        title = said(
-            "within-title", budget=words.bytes(budget), ddp=batches["ddp"], most=batches[most], name=called[most]
-        )
-        entries: list[Entry] = [
-            swatch_entry(said("within-states"), "optimizer_states"),
-            (said("within-step"), lambda sheet, x, y: sheet.shade(x, y - 10, 18, 12, strength=0.16)),
-            line_entry(said("within-budget"), dash=FORMULA_DASH, width=1),
-        ]
-        sheet, top = titled_sheet(title, entries, gap=16, height=34.0 * len(found) + 4, language=language)
-        counts = {name: said("within-sequences", count=count) for name, count in batches.items()}
-        left = MARGIN + max(text_width(called[name], size=LABEL_SIZE) for name in found) + 20
-        right = WIDTH - MARGIN - max(text_width(each, size=LABEL_SIZE) for each in counts.values()) - 16
-        across = scale(0, budget, start=left, end=right)
-        for index, (name, each) in enumerate(found.items()):
-            y = top + 34.0 * index
-            sheet.text(left - 12, y + 15, called[name], at="right", size=LABEL_SIZE, weight=600, ltr=True)
-            states, peak = across(each["states"]), across(each["peaks"].get(str(each["micro_batch"]), 0))
-            sheet.swatch("optimizer_states", left, y, states - left, _TALL)
-            sheet.shade(states, y, max(peak - states, 0), _TALL, strength=0.16)
-            sheet.line(right, y - 4, right, y + _TALL + 4, width=1.8, dash=FORMULA_DASH)
-            sheet.text(right + 10, y + 15, counts[name], size=LABEL_SIZE, weight=600)
-        header = [said("within-strategy"), said("within-states"), said("within-step"), said("within-batch")]
-        rows = [
-            [
-                called[name],
-                words.bytes(each["states"]),
-                words.bytes(each["peaks"].get(str(each["micro_batch"]), 0)),
-                each["micro_batch"],
-            ]
-            for name, each in found.items()
-        ]
-        lines = [said("within-alt", name=row[0], states=row[1], batch=row[3]) for row in rows]
-        figure = sheet.svg(alt=" ".join([words.sentence(title), *lines]))
-        return figure.beside(Table(rows, header=header, language=language).html)
 
     return draw
