@@ -24,7 +24,7 @@ _INSIDE = r"[^()$`{}*\u0590-\u08FF\u2066-\u2069\n]"
 _BRACKETED = rf"\((?:{_INSIDE}|\({_INSIDE}*\))*\)"
 # A word, with the brackets of a call: "unit.part(flat)"; a flag, "--tp".
 _RAISED = r"\u00B2\u00B3\u00B9\u2070-\u209C"  # superscripts and subscripts, "10⁻⁸"
-_WORD = r"A-Za-z0-9_\u00C0-\u024F\u0370-\u03FF"
+_WORD = r"A-Za-z0-9_\u00B5\u00C0-\u024F\u0370-\u03FF"
 _ATOM = rf"(?:--|[-−])?[{_WORD}][{_WORD}{_RAISED}]*%?(?:{_BRACKETED})*"
 _JOINT = r"(?:[ \u00A0\u202F]|[.,:/+&'’@#–-]|[ \u00A0\u202F]?[+×÷=≈≤≥<>^·/−][ \u00A0\u202F]?)"
 # A value with its unit, "{rate} GB/s", or in a small sum or product, "{a} × 10⁻⁸": one run, whatever the value.

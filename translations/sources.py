@@ -32,6 +32,17 @@ class Source:
         return self.path.relative_to(self.root).as_posix()
 
 
+SHOWN = (
+    "labs/strategies/[!_]*.py",
+    "labs/model.py",
+    "labs/data.py",
+    "labs/planner/allocator.py",
+    "labs/telemetry/profiling.py",
+    "labs/telemetry/trace.py",
+)
+"""Code of which lessons show definitions, beside the exercises'."""
+
+
 def sources(root: Path = ROOT) -> tuple[Source, ...]:
     """Every file with texts, in an order that does not change by itself."""
 
@@ -51,9 +62,8 @@ def sources(root: Path = ROOT) -> tuple[Source, ...]:
             for name in ("stub", "faded", "solution", "broken")
             for source in found(f"labs/exercises/*/{name}.py", "code", exercise_catalog)
         ),
-        *found("labs/strategies/[!_]*.py", "code", lambda _: "code"),
-        *found("labs/model.py", "code", lambda _: "code"),
-        *found("labs/data.py", "code", lambda _: "code"),
+        *(source for shown in SHOWN for source in found(shown, "code", lambda _: "code")),
+        *found("labs/planner/allocator.py", "code", lambda _: "code"),
     )
 
 
