@@ -9,8 +9,9 @@ from typing import Any
 
 from labs.planner import activations
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, titled_sheet
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, gridline, titled_sheet
 from labs.telemetry.drawing.palette import FORMULA_DASH
+from labs.telemetry.drawing.series import scale, ticks
 from labs.telemetry.drawing.svg import text_width, wrapped
 from lessons.figures.base import Figure, Said
 from translations import Language
@@ -168,16 +169,11 @@ def more_operations(*, hidden: int, layers: int, vocabulary: int, longest: int) 
         lengths = [longest * place // 48 for place in range(1, 49)]
         highest = 0.1 * math.ceil(max(more(longest, mode) for mode in ("selective", "full")) * 10)
 
-        def x(length: float) -> float:
-            return left + (right - left) * length / longest
-
-        def y(share: float) -> float:
-            return top + tall * (1 - share / highest)
-
+        x = scale(0, longest, start=left, end=right)
+        y = scale(0, highest, start=top + tall, end=top)
         for tick in range(round(highest / 0.1) + 1):
-            sheet.line(left, y(tick / 10), right, y(tick / 10), opacity=0.18)
             label = percent(tick / 10, language, digits=2)
-            sheet.text(left - 8, y(tick / 10) + 4, label, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+            gridline(sheet, left, right, y(tick / 10), label)
         marks = [longest // 4, longest // 2, 3 * longest // 4, longest]
         for length in marks:
             shown = number(length, language)
@@ -207,12 +203,6 @@ def more_operations(*, hidden: int, layers: int, vocabulary: int, longest: int) 
 Curve = Sequence[tuple[int, float]]
 
 
-def nice(step: float) -> float:
-    """The next step from 1, 2, 5, 10, 20, ... that is not smaller."""
-    power = 10.0 ** math.floor(math.log10(step))
-    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= step)
-
-
 def against_sequence(measured: Mapping[str, Curve], formula: Mapping[str, Curve], *, title: str) -> Figure:
     """Bytes against the length of the sequence: a dot for each measurement, a dashed line for the formula."""
 
@@ -224,17 +214,11 @@ def against_sequence(measured: Mapping[str, Curve], formula: Mapping[str, Curve]
         longest = max(length for curve in measured.values() for length, _ in curve)
         highest = max(bytes_ for curve in measured.values() for _, bytes_ in curve)
 
-        def x(length: float) -> float:
-            return left + (right - left) * length / longest
-
-        def y(bytes_: float) -> float:
-            return top + tall * (1 - bytes_ / highest)
-
+        x = scale(0, longest, start=left, end=right)
+        y = scale(0, highest, start=top + tall, end=top)
         label = words.axis(highest)
-        step = nice(highest / 6)
-        for value in (step * tick for tick in range(int(highest / step) + 1)):
-            sheet.line(left, y(value), right, y(value), opacity=0.18)
-            sheet.text(left - 8, y(value) + 4, label(value), at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+        for value in ticks(highest, most=6):
+            gridline(sheet, left, right, y(value), label(value))
         for length in sorted({length for curve in measured.values() for length, _ in curve}):
             at = x(length)
             sheet.text(

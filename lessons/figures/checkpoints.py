@@ -8,10 +8,10 @@ from itertools import pairwise
 
 from labs.planner.goodput import Account, lost_share, young
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, titled_sheet
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, gridline, titled_sheet
 from labs.telemetry.drawing.palette import FORMULA_DASH
+from labs.telemetry.drawing.series import log_scale, round_step, scale
 from labs.telemetry.drawing.svg import text_width
-from lessons.figures.activations import nice
 from lessons.figures.base import Figure, Said
 from translations import Language
 from translations.formats import duration, number, percent
@@ -32,9 +32,7 @@ def cuts(sizes: Mapping[str, int], *, saved: int, loaded: int) -> Figure:
         total = sum(sizes.values())
         longest = max(-(-total // ranks) * ranks for ranks in (saved, loaded))
 
-        def x(element: float) -> float:
-            return left + (right - left) * element / longest
-
+        x = scale(0, longest, start=left, end=right)
         middle = top + tall + 26
         begin = 0
         for place, (name, size) in enumerate(sizes.items()):
@@ -183,20 +181,15 @@ def lost(*, cost: float, mtbf: float) -> Figure:
             "lost-saving": [cost / each for each in intervals],
             "lost-failures": [each / 2 / mtbf for each in intervals],
         }
-        step = nice((SPAN + 1 / SPAN) / 2 * least / 4)
+        step = round_step((SPAN + 1 / SPAN) / 2 * least / 4)
         highest = step * math.ceil((SPAN + 1 / SPAN) / 2 * least / step)
 
-        def x(interval: float) -> float:
-            return left + (right - left) * math.log(interval / intervals[0]) / math.log(intervals[-1] / intervals[0])
-
-        def y(share: float) -> float:
-            return top + tall * (1 - share / highest)
-
+        x = log_scale(intervals[0], intervals[-1], start=left, end=right)
+        y = scale(0, highest, start=top + tall, end=top)
         for tick in range(round(highest / step) + 1):
             share = step * tick
-            sheet.line(left, y(share), right, y(share), opacity=0.18)
             label = percent(share, language, digits=2)
-            sheet.text(left - 8, y(share) + 4, label, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+            gridline(sheet, left, right, y(share), label)
         for interval in _round(intervals[0], intervals[-1]):
             sheet.line(x(interval), top + tall, x(interval), top + tall + 4, opacity=0.5)
             label = duration(interval, language)

@@ -17,10 +17,13 @@ from labs.telemetry.drawing.legend import (
     Entry,
     Words,
     entry,
+    gridline,
+    line_entry,
     swatch_entry,
     titled_sheet,
 )
 from labs.telemetry.drawing.palette import PHASE_STRENGTH
+from labs.telemetry.drawing.series import log_scale
 from labs.telemetry.drawing.svg import Sheet, text_width
 from labs.telemetry.drawing.trace import trace_over_time
 from labs.telemetry.trace import Lanes
@@ -42,16 +45,12 @@ def seconds_by_size(curves: Mapping[str, Curve], *, title: str, x: str, y: str) 
     def draw(language: Language) -> Svg:
         words = Words.of(language)
         dashes = dict(zip(curves, DASHES, strict=False))
-        entries = [_entry(name, dash) for name, dash in dashes.items()]
+        entries = [line_entry(name, dash=dash) for name, dash in dashes.items()]
         sheet, top = titled_sheet(title, entries, gap=40, height=TALL + 46, language=language)
         left, right, bottom = MARGIN + 70, WIDTH - MARGIN - 20, top + TALL
 
-        def across(size: float) -> float:
-            return left + (right - left) * (math.log10(size) - low) / (high - low)
-
-        def up(seconds: float) -> float:
-            return bottom - TALL * (math.log10(seconds) - short) / ((long - short) or 1)
-
+        across = log_scale(10**low, 10**high, start=left, end=right)
+        up = log_scale(10**short, 10**long, start=bottom, end=top)
         for power in range(math.ceil(low), math.floor(high) + 1):
             at = across(10.0**power)
             sheet.line(at, top, at, bottom, opacity=0.13)
@@ -61,9 +60,8 @@ def seconds_by_size(curves: Mapping[str, Curve], *, title: str, x: str, y: str) 
             for factor in (1, 2, 5) if few else (1,):
                 seconds = factor * 10.0**power
                 if short - 1e-9 <= math.log10(seconds) <= long + 1e-9:
-                    sheet.line(left, up(seconds), right, up(seconds), opacity=0.13)
                     told = _time(seconds, words)
-                    sheet.text(left - 8, up(seconds) + 4, told, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+                    gridline(sheet, left, right, up(seconds), told, opacity=0.13)
         sheet.text((left + right) / 2, bottom + 36, x, at="middle", size=SMALL_SIZE, quiet=True)
         sheet.opening(left, right, top - 22, y, size=SMALL_SIZE)
         for name, curve in curves.items():
@@ -81,10 +79,6 @@ def seconds_by_size(curves: Mapping[str, Curve], *, title: str, x: str, y: str) 
         return figure.beside(Table(lines, header=[x, *curves], language=language).html)
 
     return draw
-
-
-def _entry(name: str, dash: str) -> Entry:
-    return name, lambda sheet, x, y: sheet.line(x, y - 4, x + 19, y - 4, width=2, dash=dash)
 
 
 def _time(seconds: float, words: Words) -> str:

@@ -10,7 +10,8 @@ from labs.catalogue import LabRun
 from labs.planner.zero import PRECISIONS
 from labs.telemetry import Bytes
 from labs.telemetry.drawing import Svg, Table, stacked_bars
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, titled_sheet
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, gridline, titled_sheet
+from labs.telemetry.drawing.series import scale
 from lessons.figures.base import Figure, Said
 from translations import Language
 from translations.formats import number
@@ -65,15 +66,10 @@ def losses(runs: Mapping[str, Sequence[float]], *, title: str) -> Figure:
         low, high = math.floor(min(values)), math.ceil(max(values))
         steps = max(len(own) for own in runs.values())
 
-        def x(step: int) -> float:
-            return left + (right - left) * step / max(steps - 1, 1)
-
-        def y(value: float) -> float:
-            return top + 200 * (high - value) / max(high - low, 1)
-
+        x = scale(0, max(steps - 1, 1), start=left, end=right)
+        y = scale(low, max(high, low + 1), start=top + 200, end=top)
         for tick in range(low, high + 1):
-            sheet.line(left, y(tick), right, y(tick), opacity=0.18)
-            sheet.text(left - 8, y(tick) + 4, str(tick), at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+            gridline(sheet, left, right, y(tick), str(tick))
         for step in range(0, steps, max(1, steps // 6)):
             sheet.text(x(step), top + 218, str(step), at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
         sheet.text((left + right) / 2, top + 236, said("losses-steps"), at="middle", size=SMALL_SIZE, quiet=True)
@@ -114,16 +110,11 @@ def differences(runs: Mapping[str, Sequence[float]], *, title: str) -> Figure:
         high = math.ceil(max(map(max, powers.values())))
         steps = max(map(len, runs.values()))
 
-        def x(step: int) -> float:
-            return left + (right - left) * step / max(steps - 1, 1)
-
-        def y(power: float) -> float:
-            return top + tall * (high - power) / max(high - low, 1)
-
+        x = scale(0, max(steps - 1, 1), start=left, end=right)
+        y = scale(low, max(high, low + 1), start=top + tall, end=top)
         for tick in range(low, high + 1, max(1, (high - low) // 8)):
-            sheet.line(left, y(tick), right, y(tick), opacity=0.18)
             label = "0" if tick == EXACT else f"1e{tick}"
-            sheet.text(left - 8, y(tick) + 4, label, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+            gridline(sheet, left, right, y(tick), label)
         for step in range(0, steps, max(1, steps // 6)):
             sheet.text(x(step), top + tall + 18, str(step), at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
         sheet.text((left + right) / 2, top + tall + 36, said("losses-steps"), at="middle", size=SMALL_SIZE, quiet=True)

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise, product
-from math import ceil, log2
+from math import ceil
 
 from labs.planner import pipeline
 from labs.strategies.layout import Layout
 from labs.strategies.schedules import layers_of
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Entry, Words, line_entry, titled_sheet
+from labs.telemetry.drawing.legend import (
+    LABEL_SIZE,
+    MARGIN,
+    SMALL_SIZE,
+    WIDTH,
+    Entry,
+    Words,
+    gridline,
+    line_entry,
+    titled_sheet,
+)
+from labs.telemetry.drawing.series import log_scale, scale
 from labs.telemetry.drawing.svg import text_width
 from lessons.figures.base import Figure, Said
 from translations import Language
@@ -150,16 +161,11 @@ def bubble_by_copies(*, batch: int, stages: int, copies: Sequence[int], at: int,
         sheet, top = titled_sheet(title, gap=18, height=tall + 46, language=language)
         high = step * ceil(max(share for found in lines.values() for _, share in found) / step)
 
-        def x(count: int) -> float:
-            return left + (right - left) * log2(count / copies[0]) / log2(copies[-1] / copies[0])
-
-        def y(share: float) -> float:
-            return top + tall * (1 - share / high)
-
+        x = log_scale(copies[0], copies[-1], start=left, end=right)
+        y = scale(0, high, start=top + tall, end=top)
         for tick in range(round(high / step) + 1):
-            sheet.line(left, y(tick * step), right, y(tick * step), opacity=0.18)
             label = percent(tick * step, language, 1 if tick * step < 0.1 else 2)
-            sheet.text(left - 8, y(tick * step) + 4, label, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+            gridline(sheet, left, right, y(tick * step), label)
         for count in copies:
             sheet.text(x(count), top + tall + 18, str(count), at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
         sheet.text((left + right) / 2, top + tall + 38, said("mesh-copies"), at="middle", size=SMALL_SIZE, quiet=True)

@@ -7,8 +7,19 @@ from collections.abc import Mapping
 
 from labs.planner.offload import Step, efficiency
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, entry, line_entry, titled_sheet
+from labs.telemetry.drawing.legend import (
+    LABEL_SIZE,
+    MARGIN,
+    SMALL_SIZE,
+    WIDTH,
+    Words,
+    entry,
+    gridline,
+    line_entry,
+    titled_sheet,
+)
 from labs.telemetry.drawing.palette import PHASE_STRENGTH
+from labs.telemetry.drawing.series import log_scale, scale
 from labs.telemetry.drawing.svg import text_width
 from lessons.figures.base import Figure, Said
 from translations import Language
@@ -149,16 +160,11 @@ def efficiency_by_bandwidth(
         left, right, tall = MARGIN + 48, WIDTH - MARGIN - 20, 220.0
         sheet, top = titled_sheet(title, entries, gap=54, height=tall + 46, language=language)
 
-        def x(bandwidth: float) -> float:
-            return left + (right - left) * (math.log10(bandwidth) - low) / (high - low)
-
-        def y(share: float) -> float:
-            return top + tall * (1 - share)
-
+        x = log_scale(10**low, 10**high, start=left, end=right)
+        y = scale(0, 1, start=top + tall, end=top)
         for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-            sheet.line(left, y(share), right, y(share), opacity=0.18)
             told = percent(share, language, digits=2)
-            sheet.text(left - 8, y(share) + 4, told, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+            gridline(sheet, left, right, y(share), told)
         for power in range(math.ceil(low), math.floor(high) + 1):
             told = words.axis(10.0**power)(10.0**power) + "/s"
             sheet.text(x(10.0**power), top + tall + 18, told, at="middle", size=SMALL_SIZE, quiet=True, ltr=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, titled_sheet
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, gridline, titled_sheet
+from labs.telemetry.drawing.series import scale
 from labs.telemetry.drawing.svg import Sheet, wrapped
 from lessons.figures.base import Figure, Said
 from translations import Language
@@ -99,13 +100,10 @@ def counters(told: Sequence[tuple[str, int, int]], *, process: int, title: str) 
         step = (right - left) / len(told)
         label = words.axis(highest)
 
-        def y(value: float) -> float:
-            return top + tall * (1 - value / highest)
-
+        y = scale(0, highest, start=top + tall, end=top)
         for tick in range(5):
             value = highest * tick / 4
-            sheet.line(left, y(value), right, y(value), opacity=0.18)
-            sheet.text(left - 8, y(value) + 4, label(value), at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+            gridline(sheet, left, right, y(value), label(value))
         for place, (name, _, _) in enumerate(told):
             for number, line in enumerate(wrapped(name, size=SMALL_SIZE, width=step - 6)):
                 middle = left + (place + 0.5) * step

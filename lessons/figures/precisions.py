@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from labs.planner import rounding
 from labs.telemetry import Bytes
 from labs.telemetry.drawing import Svg, Table, stacked_bars
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, titled_sheet
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, gridline, titled_sheet
 from labs.telemetry.drawing.palette import FORMULA_DASH
+from labs.telemetry.drawing.series import log_scale, round_step, scale
 from labs.telemetry.drawing.svg import text_width
-from lessons.figures.activations import nice
 from lessons.figures.base import Figure, Said
 from translations import Language
 from translations.formats import number, percent
@@ -146,7 +146,7 @@ def over_steps(
         tall = 200.0
         room = max(text_width(name, size=LABEL_SIZE) for name in curves) + 18
         values = [value for own in curves.values() for value in own]
-        step = nice(max((max(values) - min(values)) / 5, 1e-12))
+        step = round_step(max((max(values) - min(values)) / 5, 1e-12))
         if all(float(value).is_integer() for value in values):
             step = max(step, 1.0)
         low, high = (
@@ -165,16 +165,11 @@ def over_steps(
         sheet, top = titled_sheet(title, gap=36 if marks else 16, height=tall + 44, language=language)
         last = max(len(own) for own in curves.values()) - 1
 
-        def x(at: float) -> float:
-            return left + (right - left) * at / max(last, 1)
-
-        def y(value: float) -> float:
-            return top + tall * (high - value / step) / (high - low)
-
+        x = scale(0, max(last, 1), start=left, end=right)
+        y = scale(low * step, high * step, start=top + tall, end=top)
         for each, label in labels.items():
-            sheet.line(left, y(each * step), right, y(each * step), opacity=0.18)
-            sheet.text(left - 8, y(each * step) + 4, label, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
-        for at in range(0, last + 1, max(1, round(nice((last + 1) / 7)))):
+            gridline(sheet, left, right, y(each * step), label)
+        for at in range(0, last + 1, max(1, round(round_step((last + 1) / 7)))):
             sheet.text(x(at), top + tall + 18, str(at), at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
         sheet.text((left + right) / 2, top + tall + 36, said("losses-steps"), at="middle", size=SMALL_SIZE, quiet=True)
         used: list[float] = []
@@ -230,18 +225,11 @@ def half_spacing(
         bottom = math.floor(math.log2(rounding.least_update(2.0**low, formats[-1]))) - 1
         ceiling = math.ceil(math.log2(rounding.least_update(2.0 ** (high - 1), formats[0]))) + 1
 
-        def x(exponent: float) -> float:
-            return left + (right - left) * (exponent - low) / (high - low)
-
-        def y(value: float) -> float:
-            return top + tall * (ceiling - math.log2(value)) / (ceiling - bottom)
-
+        x = scale(low, high, start=left, end=right)
+        y = log_scale(2.0**bottom, 2.0**ceiling, start=top + tall, end=top)
         sheet.opening(MARGIN, WIDTH - MARGIN, top - 16, said("spacing-half"), size=SMALL_SIZE)
         for exponent in range(bottom + bottom % 4, ceiling + 1, 4):
-            sheet.line(left, y(2.0**exponent), right, y(2.0**exponent), opacity=0.15)
-            sheet.text(
-                left - 8, y(2.0**exponent) + 4, power(2.0**exponent), at="right", size=SMALL_SIZE, quiet=True, ltr=True
-            )
+            gridline(sheet, left, right, y(2.0**exponent), power(2.0**exponent), opacity=0.15)
         for exponent in range(low, high + 1, 2):
             sheet.text(
                 x(exponent), top + tall + 18, power(2.0**exponent), at="middle", size=SMALL_SIZE, quiet=True, ltr=True

@@ -9,7 +9,17 @@ from labs.planner import links, throughput
 from labs.planner.configuration import Configuration
 from labs.planner.hardware import Accelerator
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, line_entry, titled_sheet
+from labs.telemetry.drawing.legend import (
+    LABEL_SIZE,
+    MARGIN,
+    SMALL_SIZE,
+    WIDTH,
+    Words,
+    gridline,
+    line_entry,
+    titled_sheet,
+)
+from labs.telemetry.drawing.series import log_scale
 from labs.telemetry.drawing.svg import text_width
 from lessons.figures.base import Figure, Said
 from translations import Language
@@ -87,20 +97,15 @@ def roofline(plan: Configuration, *, gpu: Accelerator) -> Figure:
         ceiling = math.log10(gpu.peak) + 0.15
         floor = math.floor(min([ceiling - 2.5, *(math.log10(point.reached) - 0.3 for point in found)]))
 
-        def x(intensity: float) -> float:
-            return left + (right - left) * (math.log10(intensity) - low) / (high - low)
-
-        def y(operations: float) -> float:
-            return bottom - TALL * (math.log10(operations) - floor) / (ceiling - floor)
-
+        x = log_scale(10.0**low, 10.0**high, start=left, end=right)
+        y = log_scale(10.0**floor, 10.0**ceiling, start=bottom, end=top)
         for power in range(low, high + 1):
             sheet.line(x(10.0**power), top, x(10.0**power), bottom, opacity=0.13)
             label = number(10**power, language) if power >= 0 else number(10.0**power, language, digits=1)
             sheet.text(x(10.0**power), bottom + 17, label, at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
         for power in range(floor, math.floor(ceiling) + 1):
-            sheet.line(left, y(10.0**power), right, y(10.0**power), opacity=0.13)
             label = _operations(10.0**power, language)
-            sheet.text(left - 8, y(10.0**power) + 4, label, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+            gridline(sheet, left, right, y(10.0**power), label, opacity=0.13)
         sheet.text((left + right) / 2, bottom + 36, said("roof-x"), at="middle", size=SMALL_SIZE, quiet=True)
         sheet.opening(left, right, top - 24, said("roof-y"), size=SMALL_SIZE)
 

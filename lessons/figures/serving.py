@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from labs.cases.scheduling import Account, Iteration, account
 from labs.planner.inference import Published, bloom_table
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, line_entry, titled_sheet
+from labs.telemetry.drawing.legend import (
+    LABEL_SIZE,
+    MARGIN,
+    SMALL_SIZE,
+    WIDTH,
+    Words,
+    gridline,
+    line_entry,
+    titled_sheet,
+)
+from labs.telemetry.drawing.series import log_scale
 from labs.telemetry.drawing.svg import text_width
 from lessons.figures.base import Figure, Said
 from translations import Language
@@ -97,16 +106,11 @@ def token_times() -> Figure:
         left, right, bottom = MARGIN + 60, WIDTH - MARGIN - 60, top + TALL
         most = max(cell.sequences for cell in cells)
 
-        def x(sequences: float) -> float:
-            return left + (right - left) * math.log2(sequences) / math.log2(most)
-
-        def y(seconds: float) -> float:
-            return bottom - TALL * (math.log10(1000 * seconds) + 1) / 3.6
-
+        x = log_scale(1, most, start=left, end=right)
+        y = log_scale(1e-4, 10**-0.4, start=bottom, end=top)
         for power in range(-1, 3):
-            sheet.line(left, y(10.0**power / 1000), right, y(10.0**power / 1000), opacity=0.13)
             label = number(10**power, language) if power >= 0 else number(10.0**power, language, digits=1)
-            sheet.text(left - 8, y(10.0**power / 1000) + 4, label, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+            gridline(sheet, left, right, y(10.0**power / 1000), label, opacity=0.13)
         for sequences in sorted({cell.sequences for cell in cells}):
             sheet.line(x(sequences), top, x(sequences), bottom, opacity=0.1)
             sheet.text(x(sequences), bottom + 17, str(sequences), at="middle", size=SMALL_SIZE, quiet=True, ltr=True)

@@ -15,6 +15,7 @@ from labs.telemetry.drawing.legend import (
     Entry,
     Words,
     entry,
+    gridline,
     swatch_entry,
     titled_sheet,
 )
@@ -111,8 +112,7 @@ def gradients_through_backward(sizes: Sequence[int], *, ranks: int) -> Figure:
         left, right, bottom = MARGIN + 62, WIDTH - MARGIN - 6, top + 200
         up, label = scale(0, late[-1], start=bottom, end=top), words.axis(late[-1])
         for value in ticks(late[-1]):
-            sheet.line(left, up(value), right, up(value), opacity=0.18)
-            sheet.text(left - 8, up(value) + 4, label(value), at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+            gridline(sheet, left, right, up(value), label(value))
         wide = (right - left) / len(order)
         for index, size in enumerate(order):
             x, piece = left + index * wide, len(order) - 1 - index

@@ -4,12 +4,12 @@ at random as points on it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, titled_sheet
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, gridline, titled_sheet
+from labs.telemetry.drawing.series import log_scale, scale
 from labs.telemetry.drawing.svg import Svg
 from labs.telemetry.drawing.table import Table
 from translations import Language
@@ -72,18 +72,11 @@ def _figure(
     tall = 230.0
     left, right = MARGIN + 48, WIDTH - MARGIN - 20
     sheet, top = titled_sheet(message, gap=18, height=tall + 52, language=words.language)
-    low, high = math.log(points[0].at), math.log(points[-1].at)
-
-    def x(at: float) -> float:
-        return left + (right - left) * (math.log(at) - low) / ((high - low) or 1)
-
-    def y(share: float) -> float:
-        return top + tall * (1 - share)
-
+    x = log_scale(points[0].at, points[-1].at, start=left, end=right)
+    y = scale(0, 1, start=top + tall, end=top)
     for quarter in range(5):
-        sheet.line(left, y(quarter / 4), right, y(quarter / 4), opacity=0.18)
         label = words.percent(quarter / 4) if quarter else "0"
-        sheet.text(left - 8, y(quarter / 4) + 4, label, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+        gridline(sheet, left, right, y(quarter / 4), label)
     for tick in ticks:
         sheet.line(x(tick), top + tall, x(tick), top + tall + 4, opacity=0.5)
         sheet.text(x(tick), top + tall + 18, told(tick), at="middle", size=SMALL_SIZE, quiet=True)

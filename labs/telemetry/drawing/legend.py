@@ -1,4 +1,6 @@
-"""What a figure says in words: its title, its legend of categories and phases, and numbers with their units."""
+"""What figures have in common: a title, a legend of categories and phases, the lines of an axis, and numbers with their
+units.
+"""
 
 from __future__ import annotations
 
@@ -160,6 +162,12 @@ def titled_sheet(
     heading(sheet, title)
     legend(sheet, entries or (), top=above + 4)
     return sheet, top
+
+
+def gridline(sheet: Sheet, left: float, right: float, y: float, told: str, *, opacity: float = 0.18) -> None:
+    """A faint line across, with the value that it stands for on its left."""
+    sheet.line(left, y, right, y, opacity=opacity)
+    sheet.text(left - 8, y + 4, told, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
 
 
 def heading_height(words: str, *, width: float) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, titled_sheet
+from labs.telemetry.drawing.series import scale
 from labs.telemetry.drawing.svg import Svg
 from labs.telemetry.drawing.table import Table
 from translations import Language
@@ -31,8 +32,10 @@ def beside_published(rows: Sequence[Compared], *, message: str, language: Langua
     sheet, top = titled_sheet(message, gap=26, height=ROW * len(rows) + 44, language=words.language)
     left, right, bottom = MARGIN + NAMES, WIDTH - MARGIN - 96, top + ROW * len(rows)
 
+    across = scale(LEAST, MOST, start=left, end=right)
+
     def x(ratio: float) -> float:
-        return left + (right - left) * (min(max(ratio, LEAST), MOST) - LEAST) / (MOST - LEAST)
+        return across(min(max(ratio, LEAST), MOST))
 
     for tick in (0.6, 0.8, 1.0, 1.2, 1.4):
         sheet.line(x(tick), top, x(tick), bottom, opacity=0.7 if tick == 1 else 0.18, width=1.5 if tick == 1 else 1)

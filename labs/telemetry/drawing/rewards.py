@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, titled_sheet
-from labs.telemetry.drawing.series import ticks
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, gridline, titled_sheet
+from labs.telemetry.drawing.series import scale, ticks
 from labs.telemetry.drawing.svg import Svg, text_width
 from labs.telemetry.drawing.table import Table
 from translations import Language
@@ -64,17 +64,11 @@ def lines_over_steps(
     left, right = MARGIN + 34, WIDTH - MARGIN - room
     sheet, top = titled_sheet(message, gap=16, height=_HEIGHT + 44, language=words.language)
 
-    def x(step: float) -> float:
-        return left + (right - left) * step / max(steps - 1, 1)
-
-    def y(value: float) -> float:
-        return top + _HEIGHT * (highest - value) / (highest - lowest)
-
+    x = scale(0, max(steps - 1, 1), start=left, end=right)
+    y = scale(lowest, highest, start=top + _HEIGHT, end=top)
     for tick in (lowest + each for each in ticks(highest - lowest)):
-        sheet.line(left, y(tick), right, y(tick), opacity=0.18)
         digits = len(f"{tick:g}".replace(".", "").lstrip("0")) or 1
-        shown = number(tick, words.language, digits=digits)
-        sheet.text(left - 8, y(tick) + 4, shown, at="right", size=SMALL_SIZE, quiet=True, ltr=True)
+        gridline(sheet, left, right, y(tick), number(tick, words.language, digits=digits))
     for step in ticks(float(steps), most=6):
         sheet.text(x(step), top + _HEIGHT + 18, f"{step:g}", at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
     middle = (left + right) / 2

@@ -19,12 +19,17 @@ class Span:
     end: float
 
 
+def round_step(least: float) -> float:
+    """The smallest of 1, 2 and 5 times a power of ten that is at least that."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
+
+
 def ticks(highest: float, *, most: int = 4) -> list[float]:
     """Round values from zero up to at most `highest`: at most `most` steps of 1, 2 or 5 times a power of ten."""
     if highest <= 0 or not math.isfinite(highest):
         return [0.0]
-    power = 10.0 ** math.floor(math.log10(highest / most))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power * most >= highest * (1 - 1e-9))
+    step = round_step(highest / most)
     return [index * step for index in range(int(highest / step + 1e-9) + 1)]
 
 
@@ -144,3 +149,9 @@ def scale(low: float, high: float, *, start: float, end: float) -> Callable[[flo
     """Maps low...high to start...end."""
     factor = (end - start) / ((high - low) or 1.0)
     return lambda value: start + (value - low) * factor
+
+
+def log_scale(low: float, high: float, *, start: float, end: float) -> Callable[[float], float]:
+    """Maps low...high to start...end so that equal factors take equal room."""
+    across = scale(math.log(low), math.log(high), start=start, end=end)
+    return lambda value: across(math.log(value))
