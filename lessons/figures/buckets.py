@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from labs.telemetry.drawing import Svg
 from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, titled_sheet
+from labs.telemetry.drawing.palette import INK
 from lessons.figures.base import Figure, Said
 from translations import Language
 
@@ -30,9 +31,7 @@ def buckets_in_backward(*, pieces: int) -> Figure:
             if sent:
                 sheet.swatch("communication", x(start) + 1, y, across, lane - 6)
                 sheet.bar(x(start) + across / 2 - 8, y + 3, 18, lane - 12, colour="#fff")
-                sheet.text(
-                    x(start) + across / 2 + 1, y + 16, told, at="middle", size=SMALL_SIZE, ltr=True, ink="#1f2328"
-                )
+                sheet.text(x(start) + across / 2 + 1, y + 16, told, at="middle", size=SMALL_SIZE, ltr=True, ink=INK)
             else:
                 sheet.shade(x(start) + 1, y, across, lane - 6, strength=0.08)
                 sheet.outline(x(start) + 1, y, across, lane - 6)

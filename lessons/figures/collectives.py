@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from labs.telemetry.drawing import Svg
 from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, titled_sheet
+from labs.telemetry.drawing.palette import INK
 from lessons.figures.base import Figure, Said
 from translations import Language
 
@@ -50,7 +51,7 @@ def collectives(*, ranks: int) -> Figure:
                         sheet.shade(left + 1, upper + 1, cell - 2, row - 4, strength=0.1)
                     sheet.outline(left + 1, upper + 1, cell - 2, row - 4, opacity=0.35)
                     if held:
-                        ink = "#1f2328" if held.startswith("Σ") else ""
+                        ink = INK if held.startswith("Σ") else ""
                         middle = upper + row / 2 + 3
                         sheet.text(left + cell / 2, middle, held, at="middle", size=SMALL_SIZE, ltr=True, ink=ink)
 

@@ -22,7 +22,7 @@ from labs.telemetry.drawing.legend import (
     swatch_entry,
     titled_sheet,
 )
-from labs.telemetry.drawing.palette import PHASE_STRENGTH
+from labs.telemetry.drawing.palette import INK, PHASE_STRENGTH
 from labs.telemetry.drawing.series import log_scale
 from labs.telemetry.drawing.svg import Sheet, text_width
 from labs.telemetry.drawing.trace import trace_over_time
@@ -192,7 +192,7 @@ def beside_backward(computing: Sequence[float], reducing: Sequence[float]) -> Fi
                         size=SMALL_SIZE,
                         ltr=True,
                         weight=600,
-                        ink="#000000",
+                        ink=INK,
                     )
             ends = left + scale * free
             alone = left + scale * sum(computing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from labs.telemetry.drawing import Svg
 from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, titled_sheet
+from labs.telemetry.drawing.palette import INK
 from lessons.figures.base import Figure, Said
 from translations import Language
 
@@ -38,7 +39,7 @@ def split_products(*, ranks: int) -> Figure:
                 if cut:
                     sheet.bar(left + across / 2 - 9, upper + down / 2 - 9, 18, 18, colour="#fff")
                     sheet.text(left + across / 2, upper + down / 2 + 5, str(rank), at="middle", size=LABEL_SIZE,
-                               weight=600, ltr=True, ink="#1f2328")  # fmt: skip
+                               weight=600, ltr=True, ink=INK)  # fmt: skip
             sheet.text(x + width / 2, top - 12, name, at="middle", size=LABEL_SIZE + 1, weight=600, ltr=True)
             sheet.text(x + width / 2, top + wide + 20, said(told), at="middle", size=SMALL_SIZE)
             x += width
@@ -69,7 +70,7 @@ def split_heads(*, ranks: int, heads: int) -> Figure:
             sheet.swatch(look, left + 1, upper + 1, width - 2, height - 2)
             sheet.bar(left + width / 2 - 8, upper + height / 2 - 8, 16, 16, colour="#fff")
             sheet.text(left + width / 2, upper + height / 2 + 4, str(rank), at="middle", size=SMALL_SIZE, weight=600,
-                       ltr=True, ink="#1f2328")  # fmt: skip
+                       ltr=True, ink=INK)  # fmt: skip
 
         def named(left: float, width: float, name: str, told: str, height: float = tall) -> None:
             sheet.text(

@@ -18,6 +18,7 @@ from labs.telemetry.drawing.legend import (
     line_entry,
     titled_sheet,
 )
+from labs.telemetry.drawing.palette import INK
 from labs.telemetry.drawing.series import log_scale
 from labs.telemetry.drawing.svg import text_width
 from lessons.figures.base import Figure, Said
@@ -30,7 +31,6 @@ ROW, GAP, TALL = 20.0, 40.0, 270.0
 LINES = {("ds_inference", "fp16"): "", ("accelerate", "bf16"): "6 3"}
 """The rows of the published table that are drawn, and the dashes of their lines."""
 BOUND = "1.5 3"
-INK = "#1f2328"
 
 
 def slots(schedules: Mapping[str, Sequence[Iteration]]) -> Figure:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Entry, Words, entry, titled_sheet
+from labs.telemetry.drawing.palette import INK
 from labs.telemetry.drawing.svg import Sheet, Svg, text_width
 from labs.telemetry.drawing.table import Table
 from labs.telemetry.events import Event
@@ -15,7 +16,6 @@ from labs.telemetry.lanes import ALARMS, KINDS, MARKS, Stretch, Timeline
 from translations import Language
 
 _ROW, _LANE, _ASIDE, _NUMBERED = 38.0, 22.0, 8.0, 16.0
-_INK = "#1f2328"
 _TOGETHER = 1.0
 """Seconds between what two ranks tell alike that is told as one."""
 
@@ -116,7 +116,7 @@ def _stretch(sheet: Sheet, stretch: Stretch, x: float, y: float, width: float, *
         return
     sheet.swatch(stretch.kind, x, y, max(width - gap, 0.8), _LANE)
     if numbered and stretch.kind == "training" and width > _NUMBERED / 2:
-        sheet.text(x + width / 2, y + 12, str(stretch.step), at="middle", size=10, ltr=True, ink=_INK)
+        sheet.text(x + width / 2, y + 12, str(stretch.step), at="middle", size=10, ltr=True, ink=INK)
 
 
 def _mark_entry(name: str, words: Words) -> Entry:

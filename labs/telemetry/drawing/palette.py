@@ -81,3 +81,6 @@ PHASE_STRENGTH = dict(zip(PHASES, (0.2, 0.45, 0.8), strict=True))
 PHASE_HEIGHT = dict(zip(PHASES, (3.0, 6.0, 9.0), strict=True))
 
 FORMULA_DASH = "7 4"
+
+INK = "#1f2328"
+"""Of words and signs on a coloured mark, which stay as they are when the page turns dark."""

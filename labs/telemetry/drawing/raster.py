@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
-INK = "#1f2328"
+from labs.telemetry.drawing.palette import INK
+
 PIXELS_AN_INCH = 192.0
 """Two pixels for each unit of a figure."""
 LATIN = "'Noto Sans', 'DejaVu Sans', 'Liberation Sans', 'Segoe UI', Helvetica, Arial, 'Libertinus Serif'"

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from statistics import median
 
 from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, entry, titled_sheet
+from labs.telemetry.drawing.palette import INK
 from labs.telemetry.drawing.svg import Sheet, Svg, text_width, wrapped
 from labs.telemetry.drawing.table import Table
 from labs.telemetry.slots import KINDS, Cell, Step, bubble, span
 from translations import Language
 
 _ROW, _CELL, _MARK, _LABEL = 34.0, 24.0, 3.0, 10.5
-_INK = "#1f2328"
 
 
 UNLIKE = 0.1
@@ -38,7 +38,7 @@ def slots_over_time(
     kinds = [kind for kind in KINDS if any(cell.kind == kind for own in step.values() for cell in own)]
     entries = [entry("slot", kind, words) for kind in kinds]
     if chunks > 1:
-        entries.append((words("slot-chunk"), lambda sheet, x, y: _chunk(sheet, 1, x, y - 9, 18, 12)))
+        entries.append((words("slot-chunk"), lambda sheet, x, y: chunk_marks(sheet, 1, x, y - 9, 18, 12)))
 
     note = []
     if now is None and expected is not None and bubble(step) > expected + UNLIKE:
@@ -102,16 +102,16 @@ def _cell(sheet: Sheet, cell: Cell, label: str, x: float, y: float, width: float
     gap = 1.0 if width > 5 else 0.0
     sheet.swatch(cell.kind, x, y, width - gap, _CELL)
     if cell.chunk:
-        _chunk(sheet, cell.chunk, x, y, width - gap, _CELL)
+        chunk_marks(sheet, cell.chunk, x, y, width - gap, _CELL)
     if text_width(label, size=_LABEL) < width:
         middle = x + (width - gap) / 2
-        sheet.text(middle, y + _CELL / 2 + 4, label, at="middle", size=_LABEL, weight=600, ltr=True, ink=_INK)
+        sheet.text(middle, y + _CELL / 2 + 4, label, at="middle", size=_LABEL, weight=600, ltr=True, ink=INK)
 
 
-def _chunk(sheet: Sheet, chunk: int, x: float, y: float, width: float, height: float) -> None:
+def chunk_marks(sheet: Sheet, chunk: int, x: float, y: float, width: float, height: float) -> None:
     """As many lines at the foot of the cell as there are chunks before this one."""
     for line in range(chunk):
-        sheet.bar(x, y + height - _MARK * (1 + 1.7 * line), width, _MARK, colour=_INK)
+        sheet.bar(x, y + height - _MARK * (1 + 1.7 * line), width, _MARK, colour=INK)
 
 
 def _idle(cells: Sequence[Cell], length: float) -> float:

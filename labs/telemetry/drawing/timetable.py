@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, entry, titled_sheet
+from labs.telemetry.drawing.palette import INK
+from labs.telemetry.drawing.slots import chunk_marks
 from labs.telemetry.drawing.svg import Sheet, Svg, text_width
 from labs.telemetry.drawing.table import Table
 from labs.telemetry.slots import KINDS, parse
 from translations import Language
 
-_ROW, _CELL, _MARK = 34.0, 24.0, 3.0
-_INK = "#1f2328"
+_ROW, _CELL = 34.0, 24.0
 
 
 def timetable_of(
@@ -34,7 +35,7 @@ def timetable_of(
     kinds = [kind for kind in KINDS if any(parse(name)[0] == kind for name in names)]
     entries = [entry("slot", kind, words) for kind in kinds]
     if any(parse(name)[2] for name in names):
-        entries.append((words("slot-chunk"), lambda sheet, x, y: _chunk(sheet, 1, x, y - 9, 18, 12)))
+        entries.append((words("slot-chunk"), lambda sheet, x, y: chunk_marks(sheet, 1, x, y - 9, 18, 12)))
     columns = max(slots, *(len(row) for row in table))
     sheet, top = titled_sheet(
         title, entries, gap=30 if above else 14, height=_ROW * len(table) + 4, language=words.language
@@ -74,18 +75,12 @@ def _cell(sheet: Sheet, name: str, x: float, y: float, width: float) -> None:
     gap = 1.0 if width > 5 else 0.3
     sheet.swatch(kind, x, y, width - gap, _CELL)
     if chunk:
-        _chunk(sheet, chunk, x, y, width - gap, _CELL)
+        chunk_marks(sheet, chunk, x, y, width - gap, _CELL)
     for label in (f"{kind}{micro_batch}", str(micro_batch)):
         if text_width(label, size=SMALL_SIZE) < width:
             middle = x + (width - gap) / 2
-            sheet.text(middle, y + _CELL / 2 + 4, label, at="middle", size=SMALL_SIZE, weight=600, ltr=True, ink=_INK)
+            sheet.text(middle, y + _CELL / 2 + 4, label, at="middle", size=SMALL_SIZE, weight=600, ltr=True, ink=INK)
             return
-
-
-def _chunk(sheet: Sheet, chunk: int, x: float, y: float, width: float, height: float) -> None:
-    """As many lines at the foot of the cell as there are chunks before this one."""
-    for line in range(chunk):
-        sheet.bar(x, y + height - _MARK * (1 + 1.7 * line), width, _MARK, colour=_INK)
 
 
 def messages(
