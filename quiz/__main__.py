@@ -27,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     show.add_argument("--seed", type=int, default=0)
     show.add_argument("--lang", default="en")
     options = parser.parse_args(arguments)
+    if options.command == "check" and (strange := sorted({*options.units} - {*units()})):
+        parser.error(f"there is no bank of {', '.join(strange)}")
     if options.command == "show":
         return _show(options.item, options.seed, options.lang)
     if options.command == "curriculum":

@@ -98,6 +98,8 @@ def faults(path: Path = FILE) -> Iterator[str]:
     for each in made["misconceptions"]:
         if not each["items"]:
             yield f"no wrong answer stands for misconception '{each['id']}'"
+        elif each["unit"] not in units():
+            yield f"misconception '{each['id']}' leads to {each['unit']}, which there is not"
         elif each["unit"] in policy().begun and not units_of(each["items"]) <= set(policy().begun):
             yield f"misconception '{each['id']}' leads to {each['unit']}, whose lesson is not there yet"
     if not path.is_file() or validated(path, SCHEMA) != made:

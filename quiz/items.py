@@ -157,7 +157,7 @@ class Misconception:
 
     id: str
     text: str
-    unit: str | None = None
+    unit: str
 
     def say(self, language: Language | str) -> str:
         return wording("misconceptions", f"{self.id}.text", self.text, language)

@@ -32,7 +32,7 @@ from quiz.items import (
 )
 from quiz.items import units as bank_units
 from quiz.policy import policy
-from quiz.rendering import PLACEHOLDER, plain
+from quiz.rendering import PLACEHOLDER, formulas, plain
 from quiz.session import question
 from quiz.variants import Variant, variant
 from translations import CourseError, Language, languages
@@ -82,7 +82,7 @@ def check(paths: Iterable[Path] | None = None, *, of: Iterable[Language] | None 
             findings.append(
                 Finding(file=path.name, line=1, item="", text=f"the file is of unit {bank[0].unit}; name it so")
             )
-    if paths is None:
+    if paths is None and len(banks) == len(files):  # of the whole nothing can be told before every bank can be read
         everything = tuple(item for bank in banks.values() for item in bank)
         findings += (Finding(file="objectives.yaml", line=0, item="", text=t) for t in list_faults(everything))
         findings += (Finding(file=curriculum.FILE.name, line=0, item="", text=t) for t in curriculum.faults())
@@ -111,6 +111,7 @@ def item_faults(item: Item, of: Sequence[Language]) -> Iterator[str]:
     if not made:
         return
     yield from _placeholder_faults(item, made[0], of)
+    yield from _formula_faults(item, of)
     if item.form in ("number", "bytes"):
         yield from _number_faults(item, made, of)
     answers = [grading.grade(each, grading.right_answer(each), "en") for each in made[:3]]
@@ -324,6 +325,15 @@ def _placeholder_faults(item: Item, made: Variant, of: Sequence[Language]) -> It
     for name in item.show:
         if name not in made.values:
             yield f"'show' names {name}, which is not a parameter of this item"
+
+
+def _formula_faults(item: Item, of: Sequence[Language]) -> Iterator[str]:
+    """Commands of TeX in a formula: a question would show them as they are written."""
+    for context, english in texts(item):
+        for language in of:
+            for formula in formulas(item.say(context, english, language)):
+                if "\\" in formula:
+                    yield f"in {language.code}, {context} has a command of TeX in ${formula}$: write the sign itself"
 
 
 def _equal_faults(made: Sequence[Variant], language: Language) -> Iterator[str]:

@@ -226,7 +226,7 @@ class Session:
         for id, count in self.result().misconceptions:
             truth = known[id].say(self.language)
             if count >= policy().misconception_repeats:
-                lesson = text(f"shardwise.unit-{known[id].unit or self.unit}")
+                lesson = text(f"shardwise.unit-{known[id].unit}")
                 notes.append(text("quiz.misconception-repeated", truth=truth, lesson=lesson))
             else:
                 notes.append(text("quiz.misconception-met", truth=truth))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +13,9 @@ import pytest
 import yaml
 
 from labs.exercises import content
-from quiz import curriculum, items, units
+from quiz import curriculum, items, lint, units
 from quiz.__main__ import main
-from quiz.items import misconceptions, objectives
+from quiz.items import BANK, misconceptions, objectives
 from quiz.policy import policy
 
 EXERCISE = "zero-1"
@@ -76,11 +78,18 @@ def test_no_answer_leads_to_a_lesson_that_is_not_there(monkeypatch: pytest.Monke
     assert said in list(curriculum.faults())
 
 
+def test_no_answer_leads_to_a_unit_that_there_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, *rest = misconceptions().values()
+    known = {each.id: each for each in (replace(first, unit="04-zero"), *rest)}
+    monkeypatch.setattr(curriculum, "misconceptions", lambda: known)
+    assert f"misconception '{first.id}' leads to 04-zero, which there is not" in list(curriculum.faults())
+
+
 def test_it_is_written_anew_by_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "curriculum.yaml"
+    path, write = tmp_path / "curriculum.yaml", curriculum.write
     assert any("out of step" in fault for fault in curriculum.faults(path))
-    monkeypatch.setattr("quiz.curriculum.FILE", path)
-    curriculum.write(path)
+    monkeypatch.setattr(curriculum, "write", lambda: write(path))
+    assert main(["curriculum"]) == 0
     assert not [fault for fault in curriculum.faults(path) if "out of step" in fault]
     assert path.read_text(encoding="utf-8").startswith("# Written by")
 
@@ -88,3 +97,17 @@ def test_it_is_written_anew_by_a_command(tmp_path: Path, monkeypatch: pytest.Mon
 def test_some_units_can_be_checked_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "16-stacks"]) == 0, capsys.readouterr().out
     assert "in 1 units are in order" in capsys.readouterr().out
+
+
+def test_a_unit_without_a_bank_cannot_be_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["check", "16-stacks", "no-such"])
+    assert "there is no bank of no-such" in capsys.readouterr().err
+
+
+def test_a_bank_that_cannot_be_read_is_one_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bank = shutil.copytree(BANK, tmp_path / "bank")
+    (bank / "15-planning.yaml").write_text("version: 1\n", encoding="utf-8")
+    monkeypatch.setattr(lint, "FOLDER", tmp_path)
+    monkeypatch.setattr(sys.modules["quiz.items"], "BANK", bank)
+    assert [finding.file for finding in lint.check(of=())] == ["15-planning.yaml"]
