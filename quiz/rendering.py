@@ -1,7 +1,7 @@
 """An item's texts as a learner sees them: values filled in, marks turned into HTML or plain text.
 
 The marks of a text are few: `code`, $formula$ and a blank line between paragraphs. Code and formulas run left to right
-in every language.
+in every language. A formula knows letters, `_` and `^`; every other sign stands for itself (√, ·, ≤): it is no TeX.
 """
 
 from __future__ import annotations
@@ -56,6 +56,11 @@ def inline(text: str) -> str:
         end = mark.end()
     pieces.append(markup.escape(text[end:]))
     return "".join(pieces)
+
+
+def formulas(text: str) -> list[str]:
+    """What stands between the dollar signs of a text."""
+    return [mark[2] for mark in _MARKS.finditer(text) if mark[2] is not None]
 
 
 def plain(text: str, language: Language | str) -> str:
