@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from labs import mean_for_sum
 from labs.catalogue import formula, run_lab
 from labs.planner.tensor import layer_traffic
+from labs.strategies import tensor
 from translations import CourseError
 
 SMALL: dict[str, Any] = {"layers": 2, "hidden": 32, "sequence": 16, "steps": 3, "micro_batch": 2}
@@ -48,3 +50,15 @@ def test_a_layer_moves_what_the_paper_says_counted_by_the_buffer() -> None:
 def test_what_cannot_run_is_refused(name: str, ranks: int, options: dict[str, Any], said: str) -> None:
     with pytest.raises(CourseError, match=said):
         run_lab(name, ranks=ranks, **(SMALL | options))
+
+
+def test_the_planted_mean_shows_from_the_second_loss_on() -> None:
+    """In fp64, where rounding is far below it; and the strategy of this process is as it was."""
+    options = SMALL | {"precision": "fp64"}
+    right, wrong = run_lab("tensor", ranks=2, **options), mean_for_sum.losses(ranks=2, **options)
+    alone = right.data["reference_losses"]
+    apart = [abs(one - two) for one, two in zip(alone, wrong, strict=True)]
+    assert apart[0] < 1e-14
+    assert min(apart[1:]) > 1e-10
+    assert right.losses == pytest.approx(alone, abs=1e-12)
+    assert tensor.Copy.backward is not mean_for_sum.averaged
