@@ -9,10 +9,19 @@ from typing import Any
 
 from labs.planner import activations
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, gridline, titled_sheet
+from labs.telemetry.drawing.legend import (
+    LABEL_SIZE,
+    MARGIN,
+    SMALL_SIZE,
+    WIDTH,
+    Words,
+    gridline,
+    swatch_entry,
+    titled_sheet,
+)
 from labs.telemetry.drawing.palette import FORMULA_DASH
 from labs.telemetry.drawing.series import scale, ticks
-from labs.telemetry.drawing.svg import text_width, wrapped
+from labs.telemetry.drawing.svg import Sheet, text_width, wrapped
 from lessons.figures.base import Figure, Said
 from translations import Language
 from translations.formats import number, percent
@@ -109,7 +118,11 @@ def kept_by_operation(*, sequence: int, hidden: int, heads: int) -> Figure:
         row = 23.0
         left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in names.values()) + 14
         right = WIDTH - 230
-        sheet, top = titled_sheet(title, gap=12, height=row * len(kept) + 26, language=language)
+        entries = [
+            swatch_entry(said("operations-linear"), "activations"),
+            (said("operations-square"), lambda sheet, x, y: _quadratic(sheet, x, y - 10, 18, 12)),
+        ]
+        sheet, top = titled_sheet(title, entries, gap=14, height=row * len(kept), language=language)
         widest, stream = max(kept.values()), 2 * sequence * hidden
         parts = []
         for place, (name, bytes_) in enumerate(kept.items()):
@@ -132,13 +145,6 @@ def kept_by_operation(*, sequence: int, hidden: int, heads: int) -> Figure:
             sheet.shape(f"M{x - 6} {high}H{x}V{low}H{x - 6}", stroke=1.2)
             for number_of, line in enumerate(wrapped(said(said_of), size=SMALL_SIZE, width=70)):
                 sheet.text(x + 6, (high + low) / 2 + 4 + 14 * number_of, line, at="left", size=SMALL_SIZE)
-        y, told = top + row * len(kept) + 4, said("operations-linear")
-        sheet.swatch("activations", left, y, 14, 12)
-        sheet.text(left + 20, y + 10, told, at="left", size=SMALL_SIZE)
-        second = left + 44 + text_width(told, size=SMALL_SIZE)
-        sheet.shade(second, y, 14, 12, strength=0.18)
-        sheet.outline(second, y, 14, 12, opacity=0.35)
-        sheet.text(second + 20, y + 10, said("operations-square"), at="left", size=SMALL_SIZE)
         lines = [(names[name], words.bytes(bytes_)) for name, bytes_ in kept.items()]
         figure = sheet.svg(
             alt=f"{words.sentence(title)} {words.sentence(words.listed(parts))} {said('operations-alt')}"
@@ -148,6 +154,11 @@ def kept_by_operation(*, sequence: int, hidden: int, heads: int) -> Figure:
         )
 
     return draw
+
+
+def _quadratic(sheet: Sheet, x: float, y: float, width: float, height: float) -> None:
+    sheet.shade(x, y, width, height, strength=0.18)
+    sheet.outline(x, y, width, height, opacity=0.35)
 
 
 def more_operations(*, hidden: int, layers: int, vocabulary: int, longest: int) -> Figure:

@@ -8,7 +8,16 @@ from itertools import pairwise
 
 from labs.planner.goodput import Account, lost_share, young
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, gridline, titled_sheet
+from labs.telemetry.drawing.legend import (
+    LABEL_SIZE,
+    MARGIN,
+    SMALL_SIZE,
+    WIDTH,
+    Words,
+    gridline,
+    swatch_entry,
+    titled_sheet,
+)
 from labs.telemetry.drawing.palette import FORMULA_DASH
 from labs.telemetry.drawing.series import log_scale, round_step, scale
 from labs.telemetry.drawing.svg import text_width
@@ -76,7 +85,11 @@ def saves(*, asynchronous: bool) -> Figure:
         names = {name: said(f"saves-{name}") for name in rows}
         row = 32.0
         left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in names.values()) + 14
-        sheet, top = titled_sheet(title, gap=10, height=row * len(rows) + 26, language=language)
+        entries = [
+            swatch_entry(said("saves-step"), "training"),
+            swatch_entry(said(f"saves-{kind}-save"), "saving"),
+        ]
+        sheet, top = titled_sheet(title, entries, gap=14, height=row * len(rows), language=language)
         unit = (WIDTH - MARGIN - left) / 24
         copy, write = 0.5, 4.0
         x = left
@@ -94,12 +107,6 @@ def saves(*, asynchronous: bool) -> Figure:
             x += unit * 1.25
         for place, name in enumerate(rows):
             sheet.text(left - 12, top + row * place + 15, names[name], at="right", size=LABEL_SIZE)
-        y = top + row * len(rows)
-        sheet.swatch("training", left, y, 14, 12)
-        sheet.text(left + 20, y + 10, said("saves-step"), at="left", size=SMALL_SIZE)
-        second = left + 20 + text_width(said("saves-step"), size=SMALL_SIZE) + 24
-        sheet.swatch("saving", second, y, 14, 12)
-        sheet.text(second + 20, y + 10, said(f"saves-{kind}-save"), at="left", size=SMALL_SIZE)
         return sheet.svg(alt=f"{words.sentence(title)} {said(f'saves-{kind}-alt')}")
 
     return draw
@@ -129,7 +136,8 @@ def where_time_goes(accounts: Mapping[int, Account], *, title: str) -> Figure:
         row = 30.0
         left = MARGIN + max(text_width(name, size=LABEL_SIZE) for name in bars) + 14
         right = WIDTH - MARGIN - 60
-        sheet, top = titled_sheet(head, gap=10, height=row * len(bars) + 34, language=language)
+        entries = [swatch_entry(names[part], LOOK_OF[part]) for part in shown]
+        sheet, top = titled_sheet(head, entries, gap=14, height=row * len(bars), language=language)
         lines = []
         for place, (name, each) in enumerate(bars.items()):
             y, x = top + row * place, left
@@ -144,11 +152,6 @@ def where_time_goes(accounts: Mapping[int, Account], *, title: str) -> Figure:
                 right + 8, y + 15, percent(each.progress, language, digits=2), at="left", size=LABEL_SIZE, ltr=True
             )
             lines.append([name, *(percent(max(0.0, each.as_dict()[part]), language, digits=2) for part in shown)])
-        x, y = MARGIN, top + row * len(bars) + 10
-        for part in shown:
-            sheet.swatch(LOOK_OF[part], x, y, 14, 12)
-            sheet.text(x + 20, y + 10, names[part], at="left", size=SMALL_SIZE)
-            x += 20 + text_width(names[part], size=SMALL_SIZE) + 18
         told = [
             words("part", name=f"{line[0]}, {names[part]}", size=value)
             for line in lines

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from labs.telemetry.drawing import Svg, Table
-from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, gridline, titled_sheet
+from labs.telemetry.drawing.legend import (
+    LABEL_SIZE,
+    MARGIN,
+    SMALL_SIZE,
+    WIDTH,
+    Words,
+    gridline,
+    swatch_entry,
+    titled_sheet,
+)
 from labs.telemetry.drawing.series import scale
 from labs.telemetry.drawing.svg import Sheet, wrapped
 from lessons.figures.base import Figure, Said
@@ -26,8 +35,10 @@ def ways_to_share(*, ranks: int = 4, layers: int = 4) -> Figure:
         wide = (WIDTH - 2 * MARGIN - (len(WAYS) - 1) * gap) / len(WAYS)
         box = (wide - (ranks - 1) * rank_gap) / ranks
         told = [wrapped(said(f"ways-{way}"), size=SMALL_SIZE, width=wide) for way in WAYS]
-        sheet, top = titled_sheet(title, gap=74, height=layers * row + 30 + 14 * max(map(len, told)), language=language)
-        _key(sheet, [("parameters", said("ways-held")), ("communication", said("ways-gathered"))], y=top - 58)
+        entries = [swatch_entry(said("ways-held"), "parameters"), swatch_entry(said("ways-gathered"), "communication")]
+        sheet, top = titled_sheet(
+            title, entries, gap=44, height=layers * row + 30 + 14 * max(map(len, told)), language=language
+        )
         order = reversed(WAYS) if sheet.rtl else WAYS
         for place, way in enumerate(order):
             left = MARGIN + place * (wide + gap)
@@ -72,16 +83,6 @@ def _layer(
     elif way in ("zero", "tensor"):
         sheet.swatch("parameters", x + rank * part, y, part, tall)
     sheet.outline(x, y, wide, tall, opacity=0.35)
-
-
-def _key(sheet: Sheet, entries: Sequence[tuple[str, str]], *, y: float) -> None:
-    """What the looks mean, a half of the width each, in the order of reading."""
-    for place, (look, words) in enumerate(entries):
-        side = len(entries) - 1 - place if sheet.rtl else place
-        x = MARGIN + side * (WIDTH - 2 * MARGIN) / len(entries)
-        far = x + (WIDTH - 2 * MARGIN) / len(entries) - 12
-        sheet.swatch(look, far - 14 if sheet.rtl else x, y, 14, 12)
-        sheet.opening(x + 22, far - 22, y + 10, words, size=LABEL_SIZE)
 
 
 def counters(told: Sequence[tuple[str, int, int]], *, process: int, title: str) -> Figure:

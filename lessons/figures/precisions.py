@@ -11,7 +11,7 @@ from labs.telemetry.drawing import Svg, Table, stacked_bars
 from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, gridline, titled_sheet
 from labs.telemetry.drawing.palette import FORMULA_DASH
 from labs.telemetry.drawing.series import log_scale, round_step, scale
-from labs.telemetry.drawing.svg import text_width
+from labs.telemetry.drawing.svg import Sheet, text_width
 from lessons.figures.base import Figure, Said
 from translations import Language
 from translations.formats import number, percent
@@ -41,15 +41,13 @@ def number_formats() -> Figure:
         said = Said(language)
         title = said("formats-title")
         row, left, bit = 40.0, MARGIN + 74, 11.4
-        sheet, top = titled_sheet(title, gap=62, height=row * len(rounding.FRACTION), language=language)
+        kinds = {"sign": SIGN, "exponent": EXPONENT, "fraction": FRACTION}
+        entries = [
+            (said(f"formats-{name}"), lambda sheet, x, y, strength=strength: _bit(sheet, x, y - 11, 14, 14, strength))
+            for name, strength in kinds.items()
+        ]
+        sheet, top = titled_sheet(title, entries, gap=37, height=row * len(rounding.FRACTION), language=language)
         columns = (left + 32 * bit + 44, left + 32 * bit + 138, left + 32 * bit + 236)
-        kinds = (said("formats-sign"), said("formats-exponent"), said("formats-fraction"))
-        x = left
-        for name, strength in zip(kinds, (SIGN, EXPONENT, FRACTION), strict=True):
-            sheet.shade(x, top - 44, 14, 14, strength=strength)
-            sheet.outline(x, top - 44, 14, 14, opacity=0.4)
-            sheet.text(x + 20, top - 33, name, size=SMALL_SIZE)
-            x += 44 + text_width(name, size=SMALL_SIZE)
         for at, name in zip(columns, ("largest", "smallest", "after-one"), strict=True):
             sheet.text(at, top - 14, said(f"formats-{name}"), at="middle", size=SMALL_SIZE, quiet=True)
         lines, told = [], []
@@ -59,8 +57,7 @@ def number_formats() -> Figure:
             exponent, fraction = rounding.EXPONENT[name], rounding.FRACTION[name]
             bits = [SIGN] + [EXPONENT] * exponent + [FRACTION] * fraction
             for index, strength in enumerate(bits):
-                sheet.shade(left + index * bit, y, bit, tall, strength=strength)
-                sheet.outline(left + index * bit, y, bit, tall, opacity=0.4)
+                _bit(sheet, left + index * bit, y, bit, tall, strength)
             for start, count in ((1, exponent), (1 + exponent, fraction)):
                 sheet.text(left + (start + count / 2) * bit, y + 36, str(count), at="middle", size=10, ltr=True)
             numbers = [decimal(each(name), language) for each in (rounding.largest, rounding.smallest)]
@@ -70,11 +67,17 @@ def number_formats() -> Figure:
             lines.append([name, exponent, fraction, *numbers])
             values = dict(zip(("largest", "smallest", "after"), numbers, strict=True))
             told.append(said("formats-row", name=name, exponent=exponent, fraction=fraction, **values))
-        header = ["", *kinds[1:], *(said(f"formats-{name}") for name in ("largest", "smallest", "after-one"))]
+        columns_named = ("exponent", "fraction", "largest", "smallest", "after-one")
+        header = ["", *(said(f"formats-{name}") for name in columns_named)]
         figure = sheet.svg(alt=" ".join([f"{title}.", *told]))
         return figure.beside(Table(lines, header=header, language=language).html)
 
     return draw
+
+
+def _bit(sheet: Sheet, x: float, y: float, width: float, height: float, strength: float) -> None:
+    sheet.shade(x, y, width, height, strength=strength)
+    sheet.outline(x, y, width, height, opacity=0.4)
 
 
 def magnitudes(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from labs.telemetry.drawing import Svg
 from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, titled_sheet
 from labs.telemetry.drawing.palette import INK
+from labs.telemetry.drawing.svg import Sheet
 from lessons.figures.base import Figure, Said
 from translations import Language
 
@@ -35,11 +36,7 @@ def split_products(*, ranks: int) -> Figure:
             across, down = (width / parts, height) if cut != "rows" else (width, height / parts)
             for rank in range(parts):
                 left, upper = (x + rank * across, y) if cut != "rows" else (x, y + rank * down)
-                sheet.swatch(look, left + 1, upper + 1, across - 2, down - 2)
-                if cut:
-                    sheet.bar(left + across / 2 - 9, upper + down / 2 - 9, 18, 18, colour="#fff")
-                    sheet.text(left + across / 2, upper + down / 2 + 5, str(rank), at="middle", size=LABEL_SIZE,
-                               weight=600, ltr=True, ink=INK)  # fmt: skip
+                _part(sheet, look, left, upper, across, down, rank if cut else None)
             sheet.text(x + width / 2, top - 12, name, at="middle", size=LABEL_SIZE + 1, weight=600, ltr=True)
             sheet.text(x + width / 2, top + wide + 20, said(told), at="middle", size=SMALL_SIZE)
             x += width
@@ -54,6 +51,17 @@ def split_products(*, ranks: int) -> Figure:
     return draw
 
 
+def _part(
+    sheet: Sheet, look: str, left: float, upper: float, width: float, height: float, rank: int | None = None
+) -> None:
+    """A part of a matrix, with the number of the rank that has it; without one, all ranks have it."""
+    sheet.swatch(look, left + 1, upper + 1, width - 2, height - 2)
+    if rank is not None:
+        sheet.bar(left + width / 2 - 8, upper + height / 2 - 8, 16, 16, colour="#fff")
+        sheet.text(left + width / 2, upper + height / 2 + 4, str(rank), at="middle", size=SMALL_SIZE, weight=600,
+                   ltr=True, ink=INK)  # fmt: skip
+
+
 def split_heads(*, ranks: int, heads: int) -> Figure:
     """Attention cut by heads: columns of queries, keys and values, heads that attend alone, rows of the last matrix."""
 
@@ -66,26 +74,22 @@ def split_heads(*, ranks: int, heads: int) -> Figure:
         needed = 3 * narrow + 3 * third + 2 * gap + third + 4 * step
         x = (WIDTH - needed) / 2
 
-        def numbered(look: str, left: float, upper: float, width: float, height: float, rank: int) -> None:
-            sheet.swatch(look, left + 1, upper + 1, width - 2, height - 2)
-            sheet.bar(left + width / 2 - 8, upper + height / 2 - 8, 16, 16, colour="#fff")
-            sheet.text(left + width / 2, upper + height / 2 + 4, str(rank), at="middle", size=SMALL_SIZE, weight=600,
-                       ltr=True, ink=INK)  # fmt: skip
-
         def named(left: float, width: float, name: str, told: str, height: float = tall) -> None:
             sheet.text(
                 left + width / 2, middle - height / 2 - 10, name, at="middle", size=LABEL_SIZE + 1, weight=600, ltr=True
             )
             sheet.text(left + width / 2, top + 2 * tall + 22, said(told), at="middle", size=SMALL_SIZE)
 
-        sheet.swatch("activations", x + 1, middle - tall / 2 + 1, narrow - 2, tall - 2)
+        _part(sheet, "activations", x, middle - tall / 2, narrow, tall)
         named(x, narrow, "X", "products-whole")
         sheet.text(x + narrow + step / 2, middle + 5, "·", at="middle", size=16, ltr=True)
         x += narrow + step
         for section, name in enumerate(("Q", "K", "V")):
             left = x + section * (third + gap)
             for rank in range(ranks):
-                numbered("parameters", left + rank * third / ranks, middle - narrow / 2, third / ranks, narrow, rank)
+                _part(
+                    sheet, "parameters", left + rank * third / ranks, middle - narrow / 2, third / ranks, narrow, rank
+                )
             sheet.text(
                 left + third / 2, middle - narrow / 2 - 10, name, at="middle", size=LABEL_SIZE + 1, weight=600, ltr=True
             )
@@ -94,16 +98,16 @@ def split_heads(*, ranks: int, heads: int) -> Figure:
         sheet.arrow([(x + width + 6, middle), (x + width + step - 6, middle)])
         x += width + step
         for head in range(heads):
-            numbered("activations", x, top + head * each, third, each, head * ranks // heads)
+            _part(sheet, "activations", x, top + head * each, third, each, head * ranks // heads)
         named(x, third, "", "heads-heads")
         sheet.text(x + third + step / 2, middle + 5, "·", at="middle", size=16, ltr=True)
         x += third + step
         for rank in range(ranks):
-            numbered("parameters", x, middle - third / 2 + rank * third / ranks, narrow, third / ranks, rank)
+            _part(sheet, "parameters", x, middle - third / 2 + rank * third / ranks, narrow, third / ranks, rank)
         named(x, narrow, "O", "products-rows", third)
         sheet.text(x + narrow + step / 2, middle + 5, "=", at="middle", size=16, ltr=True)
         x += narrow + step
-        sheet.swatch("activations", x + 1, middle - tall / 2 + 1, narrow - 2, tall - 2)
+        _part(sheet, "activations", x, middle - tall / 2, narrow, tall)
         named(x, narrow, "Y", "products-sum")
         return sheet.svg(alt=said("heads-alt", ranks=ranks, heads=heads))
 
