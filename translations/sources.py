@@ -63,7 +63,6 @@ def sources(root: Path = ROOT) -> tuple[Source, ...]:
             for source in found(f"labs/exercises/*/{name}.py", "code", exercise_catalog)
         ),
         *(source for shown in SHOWN for source in found(shown, "code", lambda _: "code")),
-        *found("labs/planner/allocator.py", "code", lambda _: "code"),
     )
 
 

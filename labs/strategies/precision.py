@@ -149,6 +149,12 @@ def dequantize(values: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor:
     return (values.float() / scale).to(dtype)
 
 
+def through(values: Tensor, dtype: torch.dtype, *, block: int) -> Tensor:
+    """Quantized and back to fp32, with a scale for each `block` values of a vector."""
+    parts = torch.split(values, block)
+    return torch.cat([dequantize(*quantize(part, dtype), torch.float32) for part in parts])
+
+
 class Linear8(torch.autograd.Function):
     """y = x A^T from e4m3 inputs; the gradient comes in e5m2, which has more room (Micikevicius et al. 2022).
 

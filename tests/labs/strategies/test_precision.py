@@ -18,7 +18,7 @@ from labs.catalogue import run_lab
 from labs.data import global_batch
 from labs.model import GPT
 from labs.runner import run
-from labs.strategies.precision import LossScaler, dequantize, eight_bits, quantize
+from labs.strategies.precision import LossScaler, dequantize, eight_bits, quantize, through
 from labs.strategies.units import Recipe
 from tests.labs.strategies.precision_cases import DTYPES, SHAPE, STEPS
 from translations import CourseError
@@ -139,6 +139,15 @@ def test_eight_bits_keep_the_largest_and_are_off_by_half_a_step_at_most(
     step = x.abs() * 2.0 ** -(fraction + 1) + smallest * x.abs().max() / torch.finfo(dtype).max
     assert bool(((back - x).abs() <= step * 1.001).all())
     assert back.abs().max() == pytest.approx(float(x.abs().max()), rel=1e-5, abs=1e-33)
+
+
+def test_an_outlier_costs_its_own_block_alone() -> None:
+    values = torch.full((8,), 0.01)
+    values[1] = 1e6
+    assert through(values, torch.float8_e4m3fn, block=8).count_nonzero() == 1
+    back = through(values, torch.float8_e4m3fn, block=4)
+    assert back[:4].tolist() == [0, pytest.approx(1e6), 0, 0]
+    assert back[4:].tolist() == pytest.approx([0.01] * 4)
 
 
 def test_linear_layers_in_eight_bits_are_close_and_keep_one_byte_a_value() -> None:
