@@ -42,7 +42,7 @@ _GROUP = (
     r"|\([A-Za-z0-9_]+(?:, [A-Za-z0-9_]+)+\))"
 )
 # A work as it is cited, from the first initial on: "S. Rajbhandari, J. Rasley: *ZeRO: Memory Optimizations*, SC20".
-_CITED = rf"(?<![\w.])(?:[A-Z]\. ?)+[A-Z][a-z]{_NOT_RIGHT_TO_LEFT}*[A-Za-z0-9*]"
+_CITED = rf"(?<![A-Za-z0-9_.])(?:[A-Z]\. ?)+[A-Z][a-z]+(?:{_NOT_RIGHT_TO_LEFT}*[A-Za-z0-9*])?"
 _EMPHASISED = r"(?<=\*)[A-Za-z][^*\u0590-\u08FF\u2066-\u2069\n]*(?=\*)"
 _RUN = re.compile(
     rf"(?P<counted>{_COUNTED})|"

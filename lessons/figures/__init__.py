@@ -23,13 +23,13 @@ from lessons.figures.collectives import collectives
 from lessons.figures.communication import beside_backward, seconds_by_size, traced, two_levels, two_links
 from lessons.figures.fitting import batches_within
 from lessons.figures.layouts import map_of_layouts
-from lessons.figures.measurements import bytes_per_parameter, differences, losses, measured_peak, measured_states
+from lessons.figures.measurements import bytes_per_parameter, differences, measured_peak, measured_states, over_steps
 from lessons.figures.meshes import bubble_by_copies, on_machines, on_ranks
 from lessons.figures.offloading import across_the_link, efficiency_by_bandwidth, ways_through
 from lessons.figures.one_gpu import counters, ways_to_share
 from lessons.figures.pipelines import messages, schedule, stages
 from lessons.figures.planned import links_of, memory_of, step_of
-from lessons.figures.precisions import bytes_by_recipe, half_spacing, magnitudes, number_formats, over_steps
+from lessons.figures.precisions import bytes_by_recipe, half_spacing, magnitudes, number_formats
 from lessons.figures.products import regions, split_heads, split_loss, split_products
 from lessons.figures.rewards import one_try_and_many, rewards_of_seeds
 from lessons.figures.roofline import roofline
@@ -62,7 +62,6 @@ __all__ = [
     "kept_in_backward",
     "layer_by_sequence",
     "links_of",
-    "losses",
     "lost",
     "magnitudes",
     "map_of_layouts",

@@ -20,7 +20,7 @@ from labs.telemetry.drawing.legend import (
     titled_sheet,
 )
 from labs.telemetry.drawing.palette import FORMULA_DASH
-from labs.telemetry.drawing.series import scale, ticks
+from labs.telemetry.drawing.series import apart, scale, ticks
 from labs.telemetry.drawing.svg import Sheet, text_width, wrapped
 from lessons.figures.base import Figure, Said
 from translations import Language
@@ -236,16 +236,14 @@ def against_sequence(measured: Mapping[str, Curve], formula: Mapping[str, Curve]
                 at, top + tall + 18, number(length, language), at="middle", size=SMALL_SIZE, quiet=True, ltr=True
             )
         sheet.text((left + right) / 2, top + tall + 36, said("sequence-axis"), at="middle", size=SMALL_SIZE, quiet=True)
-        used: list[float] = []
         told = []
+        ends = apart({name: y(curve[-1][1]) for name, curve in measured.items()}, most=top + tall)
         for name, curve in sorted(measured.items(), key=lambda each: -each[1][-1][1]):
             for (before, low), (after, high) in pairwise(formula[name]):
                 sheet.line(x(before), y(low), x(after), y(high), width=1.8, dash=FORMULA_DASH)
             for length, bytes_ in curve:
                 sheet.dot(x(length), y(bytes_), radius=4)
-            place = max([y(curve[-1][1]) + 4, *(each + 16 for each in used[-1:])])
-            used.append(place)
-            sheet.text(right + 12, place, name, at="left", size=LABEL_SIZE, weight=600)
+            sheet.text(right + 12, ends[name] + 4, name, at="left", size=LABEL_SIZE, weight=600)
             first, last = curve[0], curve[-1]
             told.append(
                 said(

@@ -11,7 +11,8 @@ from labs.planner.zero import PRECISIONS
 from labs.telemetry import Bytes
 from labs.telemetry.drawing import Svg, Table, stacked_bars
 from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, gridline, titled_sheet
-from labs.telemetry.drawing.series import scale
+from labs.telemetry.drawing.series import apart, round_step, scale
+from labs.telemetry.drawing.svg import text_width
 from lessons.figures.base import Figure, Said
 from translations import Language
 from translations.formats import number
@@ -55,43 +56,78 @@ def bytes_per_parameter() -> Figure:
     return draw
 
 
-def losses(runs: Mapping[str, Sequence[float]], *, title: str) -> Figure:
-    """Loss against optimizer steps, a line for each run, its name at its end."""
+def over_steps(
+    curves: Mapping[str, Sequence[float]], *, title: str, marks: Sequence[int] = (), note: str = ""
+) -> Figure:
+    """Values against steps, a line for each name, which stands at its end. At the steps of `marks`, which `note` names,
+    is a dot on the first line.
+    """
 
     def draw(language: Language) -> Svg:
         said = Said(language)
-        bottom, left, right = 44.0, MARGIN + 44, WIDTH - 130
-        sheet, top = titled_sheet(title, gap=16, height=200 + bottom, language=language)
-        values = [value for own in runs.values() for value in own]
-        low, high = math.floor(min(values)), math.ceil(max(values))
-        steps = max(len(own) for own in runs.values())
+        tall = 200.0
+        room = max(text_width(name, size=LABEL_SIZE) for name in curves) + 18
+        values = [value for own in curves.values() for value in own]
+        step = round_step(max((max(values) - min(values)) / 5, 1e-12))
+        if all(float(value).is_integer() for value in values):
+            step = max(step, 1.0)
+        low, high = (
+            math.floor(min(values) / step),
+            max(math.ceil(max(values) / step), math.floor(min(values) / step) + 1),
+        )
+        digits = max(0, -math.floor(math.log10(step)))
+        labels = {
+            each: number(round(each * step, digits), language, digits=_significant(each * step, digits))
+            for each in range(low, high + 1)
+        }
+        left, right = (
+            MARGIN + 12 + max(text_width(each, size=SMALL_SIZE) for each in labels.values()),
+            WIDTH - MARGIN - room,
+        )
+        sheet, top = titled_sheet(title, gap=36 if marks else 16, height=tall + 44, language=language)
+        last = max(len(own) for own in curves.values()) - 1
 
-        x = scale(0, max(steps - 1, 1), start=left, end=right)
-        y = scale(low, max(high, low + 1), start=top + 200, end=top)
-        for tick in range(low, high + 1):
-            gridline(sheet, left, right, y(tick), str(tick))
-        for step in range(0, steps, max(1, steps // 6)):
-            sheet.text(x(step), top + 218, str(step), at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
-        sheet.text((left + right) / 2, top + 236, said("losses-steps"), at="middle", size=SMALL_SIZE, quiet=True)
-        for index, (name, own) in enumerate(runs.items()):
-            for step, (before, after) in enumerate(pairwise(own)):
-                sheet.line(x(step), y(before), x(step + 1), y(after), width=2, dash="" if index == 0 else "5 3")
-            sheet.text(x(len(own) - 1) + 10, y(own[-1]) + 4, name, at="left", size=LABEL_SIZE, weight=600)
-        told = [
-            said(
-                "losses-alt", name=name, first=number(own[0], language), last=number(own[-1], language), count=len(own)
-            )
-            for name, own in runs.items()
-        ]
-        header = [said("losses-step"), *runs]
+        x = scale(0, max(last, 1), start=left, end=right)
+        y = scale(low * step, high * step, start=top + tall, end=top)
+        for each, label in labels.items():
+            gridline(sheet, left, right, y(each * step), label)
+        for at in range(0, last + 1, max(1, round(round_step((last + 1) / 7)))):
+            sheet.text(x(at), top + tall + 18, str(at), at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
+        sheet.text((left + right) / 2, top + tall + 36, said("losses-steps"), at="middle", size=SMALL_SIZE, quiet=True)
+        dashes = ("", "6 4", "2 3", "9 3 2 3")
+        told = []
+        for index, (name, own) in enumerate(curves.items()):
+            points = "L".join(f"{x(at):.1f} {y(value):.1f}" for at, value in enumerate(own))
+            sheet.shape(f"M{points}", stroke=2, dash=dashes[index % len(dashes)])
+            told.append(
+                said(
+                    "losses-alt", name=name, first=number(own[0], language), last=number(own[-1], language),
+                    count=len(own),
+                )
+            )  # fmt: skip
+        for name, end in apart({name: y(own[-1]) for name, own in curves.items()}, most=top + tall).items():
+            sheet.text(right + 10, end + 4, name, size=LABEL_SIZE, weight=600)
+        if marks:
+            first = next(iter(curves.values()))
+            for at in marks:
+                sheet.dot(x(at), y(first[at]), radius=5)
+            sheet.dot(left + 5, top - 18, radius=5)
+            sheet.text(left + 16, top - 14, note, size=SMALL_SIZE)
+            told.append(said("marks-alt", note=note, steps=", ".join(map(str, marks))))
+        header = [said("losses-step"), *curves]
         lines = [
-            [step, *(number(own[step], language, digits=4) if step < len(own) else "" for own in runs.values())]
-            for step in range(steps)
+            [at, *(number(own[at], language, digits=5) if at < len(own) else "" for own in curves.values())]
+            for at in range(last + 1)
         ]
         figure = sheet.svg(alt=" ".join([f"{title}.", *told]))
         return figure.beside(Table(lines, header=header, language=language).html)
 
     return draw
+
+
+def _significant(value: float, decimals: int) -> int:
+    """How many significant digits show so many decimals."""
+    return max(1, decimals + (math.floor(math.log10(abs(value))) + 1 if value else 1))
 
 
 EXACT = -17
@@ -118,13 +154,13 @@ def differences(runs: Mapping[str, Sequence[float]], *, title: str) -> Figure:
         for step in range(0, steps, max(1, steps // 6)):
             sheet.text(x(step), top + tall + 18, str(step), at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
         sheet.text((left + right) / 2, top + tall + 36, said("losses-steps"), at="middle", size=SMALL_SIZE, quiet=True)
-        dashes, beneath = ("", "5 3", "2 3", "9 3 2 3"), math.inf
+        dashes = ("", "5 3", "2 3", "9 3 2 3")
         for index, (_, own) in enumerate(powers.items()):
             for step, (before, after) in enumerate(pairwise(own)):
                 sheet.line(x(step), y(before), x(step + 1), y(after), width=2, dash=dashes[index % len(dashes)])
-        for name, own in sorted(powers.items(), key=lambda each: each[1][-1]):
-            beneath = min(y(own[-1]) + 4, beneath - 16)
-            sheet.text(x(len(own) - 1) + 10, beneath, name, at="left", size=LABEL_SIZE, weight=600)
+        ends = apart({name: y(own[-1]) for name, own in powers.items()}, most=top + tall)
+        for name, own in powers.items():
+            sheet.text(x(len(own) - 1) + 10, ends[name] + 4, name, at="left", size=LABEL_SIZE, weight=600)
         told = [
             said("differences-alt", name=name, first=f"{own[0]:.0e}", last=f"{own[-1]:.0e}", count=len(own))
             for name, own in runs.items()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from labs.planner import rounding
 from labs.telemetry import Bytes
 from labs.telemetry.drawing import Svg, Table, stacked_bars
 from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, gridline, titled_sheet
 from labs.telemetry.drawing.palette import FORMULA_DASH
-from labs.telemetry.drawing.series import log_scale, round_step, scale
-from labs.telemetry.drawing.svg import Sheet, text_width
+from labs.telemetry.drawing.series import log_scale, scale
+from labs.telemetry.drawing.svg import Sheet
 from lessons.figures.base import Figure, Said
 from translations import Language
 from translations.formats import number, percent
@@ -132,86 +132,6 @@ def magnitudes(
         return figure.beside(Table(lines, header=header, language=language).html)
 
     return draw
-
-
-Ticks = Callable[[float], str]
-
-
-def over_steps(
-    curves: Mapping[str, Sequence[float]], *, title: str, marks: Sequence[int] = (), note: str = ""
-) -> Figure:
-    """Values against steps, a line for each name, which stands at its end. At the steps of `marks`, which `note` names,
-    is a dot on the first line.
-    """
-
-    def draw(language: Language) -> Svg:
-        said = Said(language)
-        tall = 200.0
-        room = max(text_width(name, size=LABEL_SIZE) for name in curves) + 18
-        values = [value for own in curves.values() for value in own]
-        step = round_step(max((max(values) - min(values)) / 5, 1e-12))
-        if all(float(value).is_integer() for value in values):
-            step = max(step, 1.0)
-        low, high = (
-            math.floor(min(values) / step),
-            max(math.ceil(max(values) / step), math.floor(min(values) / step) + 1),
-        )
-        digits = max(0, -math.floor(math.log10(step)))
-        labels = {
-            each: number(round(each * step, digits), language, digits=_significant(each * step, digits))
-            for each in range(low, high + 1)
-        }
-        left, right = (
-            MARGIN + 12 + max(text_width(each, size=SMALL_SIZE) for each in labels.values()),
-            WIDTH - MARGIN - room,
-        )
-        sheet, top = titled_sheet(title, gap=36 if marks else 16, height=tall + 44, language=language)
-        last = max(len(own) for own in curves.values()) - 1
-
-        x = scale(0, max(last, 1), start=left, end=right)
-        y = scale(low * step, high * step, start=top + tall, end=top)
-        for each, label in labels.items():
-            gridline(sheet, left, right, y(each * step), label)
-        for at in range(0, last + 1, max(1, round(round_step((last + 1) / 7)))):
-            sheet.text(x(at), top + tall + 18, str(at), at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
-        sheet.text((left + right) / 2, top + tall + 36, said("losses-steps"), at="middle", size=SMALL_SIZE, quiet=True)
-        used: list[float] = []
-        dashes = ("", "6 4", "2 3", "9 3 2 3")
-        told = []
-        for index, (name, own) in enumerate(curves.items()):
-            points = "L".join(f"{x(at):.1f} {y(value):.1f}" for at, value in enumerate(own))
-            sheet.shape(f"M{points}", stroke=2, dash=dashes[index % len(dashes)])
-            told.append(
-                said(
-                    "losses-alt", name=name, first=number(own[0], language), last=number(own[-1], language),
-                    count=len(own),
-                )
-            )  # fmt: skip
-        for name, own in sorted(curves.items(), key=lambda each: y(each[1][-1])):
-            place = max([y(own[-1]) + 4, *(each + 16 for each in used[-1:])])
-            used.append(place)
-            sheet.text(right + 10, place, name, size=LABEL_SIZE, weight=600)
-        if marks:
-            first = next(iter(curves.values()))
-            for at in marks:
-                sheet.dot(x(at), y(first[at]), radius=5)
-            sheet.dot(left + 5, top - 18, radius=5)
-            sheet.text(left + 16, top - 14, note, size=SMALL_SIZE)
-            told.append(said("marks-alt", note=note, steps=", ".join(map(str, marks))))
-        header = [said("losses-step"), *curves]
-        lines = [
-            [at, *(number(own[at], language, digits=5) if at < len(own) else "" for own in curves.values())]
-            for at in range(last + 1)
-        ]
-        figure = sheet.svg(alt=" ".join([f"{title}.", *told]))
-        return figure.beside(Table(lines, header=header, language=language).html)
-
-    return draw
-
-
-def _significant(value: float, decimals: int) -> int:
-    """How many significant digits show so many decimals."""
-    return max(1, decimals + (math.floor(math.log10(abs(value))) + 1 if value else 1))
 
 
 def half_spacing(

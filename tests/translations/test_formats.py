@@ -76,6 +76,7 @@ def test_any_digits_are_read() -> None:
         ("only English", "[only English]"),
         ("اقرأ S. Rao, J. Ba: *ZeRO: Memory*, SC20. القسم 3", "اقرأ [S. Rao, J. Ba: *ZeRO: Memory*, SC20]. القسم 3"),
         ("كتبه D. P. Kingma وآخرون: *Adam: A Method*, SC21", "كتبه [D. P. Kingma] وآخرون: *[Adam: A Method]*, [SC21]"),
+        ("كتبه Y. Xu وآخرون، وJ. Rasley بعده", "كتبه [Y. Xu] وآخرون، و[J. Rasley] بعده"),
         ("مع ZeRO-1. FSDP أبعد", "مع [ZeRO-1]. [FSDP] أبعد"),
         ("نافذة unit.part(flat) على", "نافذة [unit.part(flat)] على"),
         ("استدعِ f(g(x), y=[1]).h() مرة", "استدعِ [f(g(x), y=[1]).h()] مرة"),

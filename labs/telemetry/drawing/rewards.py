@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, Words, gridline, titled_sheet
-from labs.telemetry.drawing.series import scale, ticks
+from labs.telemetry.drawing.series import apart, scale, ticks
 from labs.telemetry.drawing.svg import Svg, text_width
 from labs.telemetry.drawing.table import Table
 from translations import Language
@@ -73,7 +73,7 @@ def lines_over_steps(
         sheet.text(x(step), top + _HEIGHT + 18, f"{step:g}", at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
     middle = (left + right) / 2
     sheet.text(middle, top + _HEIGHT + 36, words("reward-steps"), at="middle", size=SMALL_SIZE, quiet=True)
-    ends = _apart({name: y(values[-1]) for name, values in drawn.items()}, most=top + _HEIGHT)
+    ends = apart({name: y(values[-1]) for name, values in drawn.items()}, most=top + _HEIGHT)
     for (name, values), dash in zip(drawn.items(), _dashes(len(drawn)), strict=True):
         points = "L".join(f"{x(step):.1f} {y(value):.1f}" for step, value in enumerate(values))
         sheet.shape(f"M{points}", stroke=1.8, dash=dash)
@@ -96,15 +96,3 @@ def lines_over_steps(
 def _dashes(count: int) -> list[str]:
     kinds = [*LINES.values(), "9 3 2 3"]
     return [kinds[index % len(kinds)] for index in range(count)]
-
-
-def _apart(ends: Mapping[str, float], *, most: float, least: float = 15.0) -> dict[str, float]:
-    """Where the names at the ends of lines stand, so that none covers another and none is below `most`."""
-    placed: dict[str, float] = {}
-    last = -least
-    for name, place in sorted(ends.items(), key=lambda each: each[1]):
-        last = placed[name] = max(place, last + least)
-    for name in reversed(placed):
-        placed[name] = min(placed[name], most)
-        most = placed[name] - least
-    return placed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from labs.telemetry.categories import PHASES
@@ -155,3 +155,15 @@ def log_scale(low: float, high: float, *, start: float, end: float) -> Callable[
     """Maps low...high to start...end so that equal factors take equal room."""
     across = scale(math.log(low), math.log(high), start=start, end=end)
     return lambda value: across(math.log(value))
+
+
+def apart(ends: Mapping[str, float], *, most: float, least: float = 15.0) -> dict[str, float]:
+    """Where the names at the ends of lines stand, so that none covers another and none is below `most`."""
+    placed: dict[str, float] = {}
+    last = -least
+    for name, place in sorted(ends.items(), key=lambda each: each[1]):
+        last = placed[name] = max(place, last + least)
+    for name in reversed(placed):
+        placed[name] = min(placed[name], most)
+        most = placed[name] - least
+    return placed
