@@ -241,8 +241,10 @@ class Environment:
         same = all(found.get(key) == wanted[key] for key in ("python", "root")) and self.python.exists()
         lock = locks[0]
         names = [name for name in wanted if name.endswith(".lock")]
-        if not same or any(found.get(name) != wanted[name] for name in (*names, "torch")):
-            self._announce(locks)
+        missing = [each for name, each in zip(names, locks, strict=True) if not same or found.get(name) != wanted[name]]
+        torch = not same or found.get("torch") != wanted["torch"]
+        if missing or torch:
+            self._announce(missing, torch=lock.torch if torch else {})
         if not same:
             self.say("start-making", folder=self.folder)
             self._make(lock.find("pip"))
@@ -266,16 +268,16 @@ class Environment:
         self._write({**found, **wanted})
         self.say("start-ready")
 
-    def _announce(self, locks: Sequence[Lock]) -> None:
-        """How much comes over the network and how much stays on the disk; refuses where the disk can't hold it."""
+    def _announce(self, locks: Sequence[Lock], *, torch: Mapping[str, int]) -> None:
+        """How much comes over the network and how much stays on the disk; refuses where the disk can't hold it. `torch`
+        has the bytes of its builds, and none where torch is here.
+        """
         packages = sum(each.download.get(machine(), each.download["linux-x86_64"]) for each in locks)
-        torch = locks[0].torch.get(self.build + " " + machine(), 0) or locks[0].torch.get(
-            self.build + " linux-x86_64", 0
-        )
-        torch = torch or locks[0].torch["cuda linux-x86_64"]
+        builds = (f"{self.build} {machine()}", f"{self.build} linux-x86_64", "cuda linux-x86_64")
+        of_torch = next((torch[each] for each in builds if torch.get(each)), 0)
         size = self.words.size
-        self.say("start-size", size=size(packages + torch), packages=size(packages), torch=size(torch))
-        needed = DISK_FACTOR * packages + TORCH_FACTOR * torch
+        self.say("start-size", size=size(packages + of_torch), packages=size(packages), torch=size(of_torch))
+        needed = DISK_FACTOR * packages + TORCH_FACTOR * of_torch
         free = shutil.disk_usage(str(self.root)).free
         if free < needed and not self.stamp.exists():
             raise Problem("start-disk-full", folder=self.root, needed=size(needed), free=size(free))
@@ -558,7 +560,8 @@ def doctor(call: Call) -> int:
     )
 
 
-LOCKS = ("requirements.lock", "requirements-dev.lock")
+CLASSROOM, SERVICE = "requirements-classroom.lock", "requirements-service.lock"
+LOCKS = ("requirements.lock", CLASSROOM, SERVICE, "requirements-dev.lock")
 CHECKS: Mapping[str, Sequence[str]] = {
     "types": ("-m", "mypy"),
     "exercises": ("-m", "labs.exercises", "check"),
@@ -624,6 +627,18 @@ def test(call: Call) -> int:
     return pytest(call.environment, groups, call.arguments)
 
 
+def classroom(call: Call) -> int:
+    """Installs what a teacher needs besides the course: nbgrader."""
+    call.environment.ensure(["requirements.lock", CLASSROOM])
+    return 0
+
+
+def service(call: Call) -> int:
+    """Installs what an issuer of certificates needs besides the course: the web server and its sign-in."""
+    call.environment.ensure(["requirements.lock", SERVICE])
+    return 0
+
+
 def stacks(call: Call) -> int:
     """Installs the real stacks into ``.venv-stacks``: DeepSpeed, Megatron Core, Accelerate and Transformers."""
     Extra(call.environment, name=".venv-stacks").ensure(["requirements-stacks.lock"])
@@ -684,6 +699,8 @@ COMMANDS: Mapping[str, Callable[[Call], int]] = {
     "doctor": doctor,
     "bench": bench,
     "soak": soak,
+    "classroom": classroom,
+    "service": service,
     "stacks": stacks,
     "test-stacks": test_stacks,
     "lessons": lessons,

@@ -21,6 +21,13 @@ from typing import Any
 from packaging.markers import Marker
 
 ROOT = Path(__file__).resolve().parent.parent
+TITLES = {
+    "": "everything the course runs on",
+    "classroom": "what a teacher needs besides",
+    "service": "what an issuer of certificates needs besides",
+    "stacks": "what the labs of the real stacks need besides",
+    "dev": "what the tests and checks need besides",
+}
 TORCH = "torch"
 TORCH_ALONE = ("filelock", "typing-extensions", "setuptools", "sympy", "networkx", "jinja2", "fsspec")
 """What torch needs on a CPU: its metadata on the index also asks for CUDA's libraries."""
@@ -48,39 +55,36 @@ def main() -> int:
     parser.add_argument("--uv", default="uv", help="the uv program")
     arguments = parser.parse_args()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = project["project"]["optional-dependencies"]
     runtime = [*project["project"]["dependencies"], *project["dependency-groups"]["build"]]
-    dev = [*runtime, *project["dependency-groups"]["dev"]]
+    wanted = {name: [*runtime, *extras[name]] for name in ("classroom", "service", "stacks")}
+    wanted["dev"] = [*wanted["classroom"], *extras["service"], *project["dependency-groups"]["dev"]]
     kept = () if arguments.upgrade else tuple(locked_versions())
     course = resolve(runtime, constraints=kept, uv=arguments.uv)
-    names = {(each["name"], each["version"]) for each in course}
-    fixed = [f"{each['name']}=={each['version']}{marker(each, lead=' ; ')}" for each in course]
-    both = resolve(dev, constraints=[*fixed, *kept] if not arguments.upgrade else fixed, uv=arguments.uv)
-    only_dev = [each for each in both if (each["name"], each["version"]) not in names]
     sizes = torch_sizes(next(each for each in course if each["name"] == TORCH), uv=arguments.uv)
-    (ROOT / "requirements.lock").write_text(text("everything the course runs on", course, sizes), encoding="utf-8")
-    (ROOT / "requirements-dev.lock").write_text(
-        text("what the tests and checks need besides", only_dev, {}), encoding="utf-8"
-    )
-    stacks = resolve(
-        [*runtime, *project["project"]["optional-dependencies"]["stacks"]],
-        constraints=[*fixed, *kept] if not arguments.upgrade else fixed,
-        uv=arguments.uv,
-    )
-    only_stacks = [each for each in stacks if (each["name"], each["version"]) not in names]
-    (ROOT / "requirements-stacks.lock").write_text(
-        text("what the labs of the real stacks need besides", only_stacks, {}), encoding="utf-8"
-    )
-    print(f"{len(course)} packages to run, {len(only_dev)} more to test, {len(only_stacks)} more for the real stacks")
+    (ROOT / "requirements.lock").write_text(text(TITLES[""], course, sizes), encoding="utf-8")
+    print(f"{len(course)} packages to run the course")
+    fixed = pinned(course)
+    for name, requirements in wanted.items():
+        found = resolve(requirements, constraints=[*fixed, *kept], uv=arguments.uv)
+        held = set(fixed) if name != "stacks" else set(pinned(course))  # the stacks lie in an environment of their own
+        besides = [each for each in found if not held & set(pinned([each]))]
+        (ROOT / f"requirements-{name}.lock").write_text(text(TITLES[name], besides, {}), encoding="utf-8")
+        print(f"{len(besides)} more for {name}")
+        if name != "stacks":
+            fixed = [*fixed, *(each for each in pinned(besides) if each not in fixed)]
     return 0
+
+
+def pinned(packages: Iterable[Package]) -> list[str]:
+    """The packages in these very versions."""
+    return [f"{each['name']}=={each['version']}{marker(each, lead=' ; ')}" for each in packages]
 
 
 def locked_versions() -> Iterable[str]:
     """What the locks say now, as constraints."""
-    for name in ("requirements.lock", "requirements-dev.lock", "requirements-stacks.lock"):
-        if (path := ROOT / name).exists():
-            yield from (
-                line for line in path.read_text(encoding="utf-8").splitlines() if re.match(r"[A-Za-z0-9]", line)
-            )
+    for path in sorted(ROOT.glob("requirements*.lock")):
+        yield from (line for line in path.read_text(encoding="utf-8").splitlines() if re.match(r"[A-Za-z0-9]", line))
 
 
 def resolve(
