@@ -15,10 +15,13 @@ from typing import Protocol, cast
 from labs.exercises import reading
 from labs.exercises.content import Exercise, exercise
 from labs.exercises.trial import Case, Check, Failure, Result
+from labs.exercises.verdict import Verdict
 from labs.runner import RankFailed, Run, run
 from translations import SOURCE, CourseError, Language, Translator, translator
 from translations.formats import isolate_latin
 from translations.wording import fill
+
+__all__ = ["Execute", "Verdict", "check", "on_this_machine"]
 
 _TRACEBACK = "Traceback (most recent call last):"
 SCRIPT = Path(__file__).parent / "in_rank.py"
@@ -36,28 +39,6 @@ ERROR = 400
 """Characters of an error's text that are told."""
 PRINTED = 4_000
 """Characters of what the ranks printed that a verdict keeps."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """Whether a file holds, with points for the groups before the first failure.
-
-    `failed_at` is "group/failure", None where all holds; `rank` is the rank that the message speaks of, if it is one.
-    `finding` is what the message says of the file alone, without the points and the word to who wrote it.
-    """
-
-    passed: bool
-    points: int
-    of: int
-    failed_at: str | None
-    message: str
-    finding: str
-    rank: int | None
-    printed: str = ""
-
-    def as_dict(self) -> dict[str, object]:
-        """What `shardwise check --json` prints."""
-        return {name: getattr(self, name) for name in ("passed", "points", "of", "failed_at", "message", "rank")}
 
 
 class Execute(Protocol):
