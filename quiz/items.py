@@ -17,6 +17,7 @@ import jsonschema
 import yaml
 
 from translations import CourseError, Language, formats
+from translations import language as find_language
 from translations.catalogs import catalog
 
 FOLDER = Path(__file__).parent
@@ -133,10 +134,17 @@ class Item:
     formula: str | int | float | None = None
     ranks: str | int | float | None = None
     slips: tuple[Slip, ...] = ()
+    texts: Mapping[str, Mapping[str, str]] | None = None
 
     def say(self, context: str, english: str, language: Language | str) -> str:
-        """A text of this item in a language; the English where it has no translation."""
-        return wording(f"bank-{self.unit}", f"{self.id}.{context}", english, language)
+        """A text of this item in a language; the English where it has no translation.
+
+        An item with `texts` brings its own translations (language, then context): of a private bank, or as drawn.
+        """
+        if self.texts is None:
+            return wording(f"bank-{self.unit}", f"{self.id}.{context}", english, language)
+        reader = find_language(language)
+        return isolated(self.texts.get(reader.code, {}).get(context, ""), english, reader)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,8 +174,13 @@ class Misconception:
 def wording(name: str, context: str, english: str, language: Language | str) -> str:
     """A text in a language by catalog and context; in a right-to-left one its Latin runs and code are isolated."""
     found = catalog(language, name)
-    said = found.get(context, english.strip())
-    return formats.isolate_runs(said) if found.language.direction == "rtl" and said != english.strip() else said
+    return isolated(found.get(context, english.strip()), english, found.language)
+
+
+def isolated(said: str, english: str, language: Language) -> str:
+    """A translation as it is shown (the English where it is empty): Latin runs isolated where reading is from right."""
+    said = said or english.strip()
+    return formats.isolate_runs(said) if language.direction == "rtl" and said != english.strip() else said
 
 
 def units() -> tuple[str, ...]:
@@ -212,7 +225,7 @@ def _read(path: Path, _changed: int) -> tuple[Item, ...]:
     text = path.read_text(encoding="utf-8")
     data = validated(path, "bank.schema.json")
     lines = item_lines(text)
-    return tuple(_item(fields, unit=data["unit"], line=line) for fields, line in zip(data["items"], lines, strict=True))
+    return tuple(made(fields, unit=data["unit"], line=line) for fields, line in zip(data["items"], lines, strict=True))
 
 
 def validated(path: Path, schema: str) -> Any:
@@ -262,23 +275,27 @@ def _schema(name: str) -> Any:
     return json.loads((FOLDER / "schema" / name).read_text(encoding="utf-8"))
 
 
-def _item(fields: dict[str, Any], *, unit: str, line: int) -> Item:
+def made(
+    written: Mapping[str, Any], *, unit: str, line: int = 0, texts: Mapping[str, Mapping[str, str]] | None = None
+) -> Item:
+    """The item of its fields as a bank holds them; they keep to the schema already."""
+    fields = dict(written)
     several = {
         "steps": Step,
         "inversions": Inversion,
         "pairs": Pair,
         "answers": Step,
     }
-    made: dict[str, Any] = {
+    parts: dict[str, Any] = {
         name: tuple(kind(**each) for each in fields.pop(name, ())) for name, kind in several.items()
     }
-    made["options"] = tuple(Option(**each) for each in fields.pop("options", fields.pop("lines", ())))
-    made["slips"] = tuple(Slip(**{**each, "value": _value(each["value"])}) for each in fields.pop("slips", ()))
-    made["let"] = {name: _value(each) for name, each in fields.pop("let", {}).items()}
-    made["answer_unit"] = fields.pop("unit", "")
+    parts["options"] = tuple(Option(**each) for each in fields.pop("options", fields.pop("lines", ())))
+    parts["slips"] = tuple(Slip(**{**each, "value": _value(each["value"])}) for each in fields.pop("slips", ()))
+    parts["let"] = {name: _value(each) for name, each in fields.pop("let", {}).items()}
+    parts["answer_unit"] = fields.pop("unit", "")
     if "key" in fields:
-        made["key"] = _value(fields.pop("key"))
-    return Item(**fields, **made, unit=unit, line=line)
+        parts["key"] = _value(fields.pop("key"))
+    return Item(**fields, **parts, unit=unit, line=line, texts=texts)
 
 
 def _value(value: Any) -> Any:
