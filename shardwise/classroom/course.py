@@ -254,7 +254,7 @@ def schema() -> Mapping[str, Any]:
 
 
 def moment(text: str, zone: str) -> datetime:
-    """A due moment. Raises CourseError where it has no zone (suggesting the class's), or where there is no such time."""
+    """A due moment. Raises CourseError where it has no zone (suggesting the class's), or is no time at all."""
     found = _MOMENT.fullmatch(text.strip())
     if found is None:
         raise CourseError("shardwise.class-no-moment", given=text, example=f"2026-10-01 23:59 {zone}")
