@@ -27,6 +27,12 @@ JUPYTER = Path(__file__).resolve().parent / "jupyter"
 KERNEL = "shardwise"
 HOME = "home.ipynb"
 FIRST_PORT = 8888
+TEACHERS_PAGES = ("@jupyter/nbgrader",)
+TEACHERS_SERVER = tuple(
+    f"nbgrader.server_extensions.{name}"
+    for name in ("formgrader", "validate_assignment", "assignment_list", "course_list")
+)
+"""What nbgrader adds to every JupyterLab of its environment: who learns alone has no use for it."""
 _PORTS = 100
 _START_SECONDS = 60
 
@@ -51,10 +57,16 @@ def environment(chosen: workspace.Workspace) -> dict[str, str]:
     """What Jupyter and the kernels are to find in their environment; the settings of this launch are written there."""
     private = data_folder() / "jupyter"
     config = private / "launch" / chosen.language.code
-    overrides = config / "labconfig" / "default_setting_overrides.json"
+    files = {
+        "labconfig/default_setting_overrides.json": settings(chosen.language),
+        "labconfig/page_config.json": {"disabledExtensions": dict.fromkeys(TEACHERS_PAGES, True)},
+        "jupyter_server_config.json": {"ServerApp": {"jpserver_extensions": dict.fromkeys(TEACHERS_SERVER, False)}},
+    }
     try:
-        overrides.parent.mkdir(parents=True, exist_ok=True)
-        overrides.write_text(json.dumps(settings(chosen.language), indent=1), encoding="utf-8")
+        for name, content in files.items():
+            file = config / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(content, indent=1), encoding="utf-8")
     except OSError as error:
         raise CourseError("shardwise.record-refused", path=private, reason=error.strerror or error) from error
     return {

@@ -10,6 +10,8 @@ import socket
 import subprocess
 import sys
 import threading
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import pytest
 
 import translations
 from shardwise import doctor, learn, workspace
+from tests.browser.driver import Course
 from translations import CourseError
 
 ARABIC = translations.language("ar")
@@ -94,6 +97,20 @@ def test_jupyter_keeps_everything_in_the_courses_own_folders(chosen: workspace.W
     assert json.loads(settings.read_text()) == learn.settings(ARABIC)
     assert environ["SHARDWISE_LANG"] == "ar"
     assert Path(environ["JUPYTER_PATH"], "kernels", learn.KERNEL, "kernel.json").exists()
+
+
+def test_what_only_a_teacher_needs_is_not_served_to_who_learns_alone(tmp_path: Path) -> None:
+    """nbgrader lies in the same environment, and would add its menus and its formgrader to every JupyterLab."""
+    with Course("en", tmp_path / "learner") as course:
+        for path in ("formgrader", "assignments"):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(course.at("", kind=path), timeout=30)
+            with refused.value as answer:
+                assert answer.code == 404
+        with urllib.request.urlopen(course.at("", kind="lab"), timeout=30) as answer:
+            told = re.search(r'"disabledExtensions": ?(\[[^\]]*\])', answer.read().decode())
+    assert told is not None
+    assert set(learn.TEACHERS_PAGES) <= set(json.loads(told.group(1)))
 
 
 def test_a_data_folder_that_cant_be_made_is_told(chosen: workspace.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
