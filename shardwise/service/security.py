@@ -175,9 +175,8 @@ AccountOf = Callable[[str], str | None]
 
 
 class Guard:
-    """The layer. `account_of` gives the account of a session cookie's value (its hash is enough), for the limits.
-
-    `on_refusal` words a refusal; without one it is a line of plain text.
+    """The layer. `account_of` gives the account that a session's token belongs to, so that who signs in ten times is
+    still one person to the limits; a made-up token counts as none. `on_refusal` words a refusal, else it is a plain line.
     """
 
     def __init__(
@@ -186,9 +185,11 @@ class Guard:
         *,
         protection: Protection,
         limits: Limits,
+        account_of: AccountOf | None = None,
         on_refusal: OnRefusal | None = None,
     ) -> None:
         self.app, self.protection, self.limits = app, protection, limits
+        self._account_of = account_of or (lambda token: token)
         self.csrf = Csrf(protection.secret)
         self._on_refusal = on_refusal or _plainly
 
@@ -232,8 +233,7 @@ class Guard:
     async def _count(self, visit: _Visit, scope: Scope) -> None:
         for limited in self.protection.limits:
             if scope["method"] in limited.methods and limited.path.fullmatch(scope["path"]):
-                who = visit.session if limited.by == "account" and visit.session else visit.address
-                wait = await asyncio.to_thread(self.limits.take, limited.rule, who)
+                wait = await asyncio.to_thread(self._take, visit, limited)
                 if wait:
                     seconds = max(1, -int(-wait // 1))
                     refusal = Refusal(
@@ -244,6 +244,10 @@ class Guard:
                     )
                     raise Refused(refusal)
                 return
+
+    def _take(self, visit: _Visit, limited: Limited) -> float:
+        account = self._account_of(visit.bearer) if limited.by == "account" and visit.bearer else None
+        return self.limits.take(limited.rule, visit.address if account is None else f"account {account}")
 
     async def _body(self, visit: _Visit, receive: Receive) -> bytes:
         """The whole body, within its limits: what a form may hold is small, and nobody may send it for ever."""
@@ -311,6 +315,12 @@ class _Visit:
         """What forms are bound to: the session; before there is one, the visitor's own cookie; else nothing."""
         protection = self._guard.protection
         return self.cookie(protection.session_cookie) or self.cookie(protection.visitor_cookie)
+
+    @property
+    def bearer(self) -> str:
+        """The token that says who asks."""
+        kind, _, token = self.headers.get("authorization", "").partition(" ")
+        return token.strip() if kind.lower() == "bearer" else self.cookie(self._guard.protection.session_cookie)
 
     def token(self) -> str:
         if not self.session and self._given is None:
