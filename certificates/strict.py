@@ -77,7 +77,7 @@ def check_header(header: dict[str, Any]) -> None:
     """EdDSA and nothing else; a key in the header is only ever compared, never trusted."""
     if header.get("alg") != "EdDSA":
         raise Refused("format-algorithm")
-    if next(_header_validator().iter_errors(header), None):
+    if next(profile("header").iter_errors(header), None):
         raise Refused("format-header")
 
 
@@ -86,20 +86,33 @@ def check_shape(credential: dict[str, Any]) -> None:
     kinds = credential.get("type")
     if not isinstance(kinds, list) or "OpenBadgeCredential" not in kinds:
         raise Refused("format-type")
-    for validator in (_profile_validator(), _open_badges_validator()):
-        error = next(validator.iter_errors(credential), None)
-        if error:
-            raise Refused("format-shape", where=".".join(str(each) for each in error.absolute_path) or "/")
+    check(credential, "issued" if is_exam(credential) else "credential", reason="format-shape")
+    _find_error(_open_badges_validator(), credential, "format-shape")
+
+
+def is_exam(credential: dict[str, Any]) -> bool:
+    """Whether it says to be an issuer's, of an exam; any other is held to the shape of a practice certificate."""
+    subject = credential.get("credentialSubject")
+    achievement = subject.get("achievement") if isinstance(subject, dict) else None
+    id = achievement.get("id") if isinstance(achievement, dict) else None
+    return isinstance(id, str) and id.startswith("urn:shardwise:exam:")
+
+
+def check(value: dict[str, Any], kind: str, *, reason: str) -> None:
+    """One of the shapes of ``rules.json``: ``credential issued list endorsement trust``."""
+    _find_error(profile(kind), value, reason)
+
+
+def _find_error(validator: Any, value: dict[str, Any], reason: str) -> None:
+    error = next(validator.iter_errors(value), None)
+    if error:
+        raise Refused(reason, where=".".join(str(each) for each in error.absolute_path) or "/")
 
 
 @cache
-def _header_validator() -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(rules()["header"])
-
-
-@cache
-def _profile_validator() -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(rules()["credential"])
+def profile(kind: str) -> jsonschema.Draft202012Validator:
+    """A shape of ``rules.json`` by its name."""
+    return jsonschema.Draft202012Validator({"parts": rules()["parts"], **rules()[kind]})
 
 
 @cache

@@ -51,7 +51,7 @@ def test_python_gives_the_expected_verdict(name: str) -> None:
 
 def test_our_profile_allows_nothing_that_open_badges_does_not() -> None:
     """The page knows only the profile; so the profile must imply 1EdTech's schema."""
-    profile = jsonschema.Draft202012Validator(strict.rules()["credential"])
+    profile = strict.profile("credential")
     open_badges = jsonschema.Draft201909Validator(json.loads(strict.OPEN_BADGES_SCHEMA.read_text(encoding="utf-8")))
     allowed = 0
     for name in EXPECTED:
