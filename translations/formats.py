@@ -111,6 +111,19 @@ def date(day: datetime.date, language: Language | str) -> str:
     return western(format_date(day, format="long", locale=find(language).locale))
 
 
+def moment(at: datetime.datetime, language: Language | str) -> str:
+    """A moment in words, with the zone that it is told in: ``Tue 1 Dec 2026, 23:59 (Europe/Amsterdam)``."""
+    from babel.dates import format_datetime
+
+    if at.tzinfo is None:
+        raise ValueError(f"the moment {at} has no zone")
+    chosen = find(language)
+    comma = "،" if chosen.direction == "rtl" else ","
+    said = western(format_datetime(at, format=f"EEE d MMM y'{comma}' HH:mm", locale=chosen.locale))
+    zone = getattr(at.tzinfo, "key", "") or at.tzname() or ""
+    return f"{said} ({isolate(zone) if chosen.direction == 'rtl' else zone})"
+
+
 def isolate(text: str) -> str:
     """Left-to-right text that the sentence around it cannot reorder: U+2066 ... U+2069."""
     return f"{ISOLATE}{text}{POP}"

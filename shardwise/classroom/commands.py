@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Context, Option
 
+from shardwise.classroom import student_commands
 from shardwise.plan_options import Json, Lang, Printer
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
     @classroom.callback()
     def everywhere(_lang: Lang = None) -> None:
         """Only declares the option."""
+
+    student_commands.add(classroom, print_json=print_json, right_use=right_use)
 
     @classroom.command("grade-one", help="cli-grade-one")
     def grade_one(
