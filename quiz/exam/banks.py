@@ -148,6 +148,7 @@ def _read(path: Path) -> Any:
     try:
         if path.stat().st_size > LARGEST:
             raise CourseError("quiz.exam-file-wrong", reason=f"{path.name} > {LARGEST} B")
+        _plain(path)
         return validated(path, "bank.schema.json")
     except OSError as error:
         raise CourseError("quiz.exam-no-file", path=str(path)) from error
@@ -155,8 +156,16 @@ def _read(path: Path) -> Any:
         raise CourseError("quiz.exam-file-wrong", reason=str(error)[:500]) from error
 
 
+def _plain(path: Path) -> None:
+    """Raises CourseError for a file with aliases, by which a small one stands for a huge one."""
+    for event in yaml.parse(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise CourseError("quiz.exam-file-wrong", reason=f"{path.name}: an alias (*{event.anchor})")
+
+
 def _texts(path: Path) -> Mapping[str, str]:
     try:
+        _plain(path)
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise CourseError("quiz.exam-file-wrong", reason=str(error)[:500]) from error
