@@ -19,9 +19,9 @@ from pathlib import Path, PurePosixPath
 
 from shardwise.classroom.result import Finding
 
-LARGEST = 400_000_000
+LARGEST = 256_000_000
 """Bytes of one file that are read."""
-ALL = 600_000_000
+ALL = 400_000_000
 """Bytes that are read in all, unpacked."""
 MOST = 3_000
 """Files that are looked at."""
@@ -67,7 +67,6 @@ class _Gathering:
     def __init__(self) -> None:
         self.files: list[File] = []
         self.findings: list[Finding] = []
-        self.hash = hashlib.sha256()
         self.seen = 0
         self.left = ALL
 
@@ -78,11 +77,6 @@ class _Gathering:
             self.unpack(file)
         elif file.suffix in WANTED or file.looks_like_a_notebook:
             self.files.append(file)
-
-    def counted(self, name: str, data: bytes) -> None:
-        for each in (name.encode("utf-8", "surrogateescape"), data):
-            self.hash.update(len(each).to_bytes(8, "big"))
-            self.hash.update(each)
 
     def told(self, id: str, name: str) -> None:
         self.findings.append(Finding(id=id, values={"file": _shown(name)}))
@@ -115,16 +109,28 @@ def gather(path: Path) -> Gathered:
         data = _bytes(place)
         if data is None:
             gathering.told("handed-in-unreadable", name)
-            gathering.counted(name, b"unreadable")
             continue
-        if PurePosixPath(name).name not in OWN:
-            gathering.counted(name, data)
         if gathering.left < len(data):
             gathering.told("handed-in-too-much", name)
             continue
         gathering.add(name, data)
     files = tuple(sorted(gathering.files, key=lambda each: (each.archive, each.name)))
-    return Gathered(files=files, findings=tuple(gathering.findings), digest=gathering.hash.hexdigest())
+    return Gathered(files=files, findings=tuple(gathering.findings), digest=digest(path))
+
+
+def digest(path: Path) -> str:
+    """Of every file that was handed in, name and content, but for what nbgrader adds."""
+    whole = hashlib.sha256()
+    for name, place in _walk(path, _Gathering()):
+        if PurePosixPath(name).name in OWN:
+            continue
+        whole.update(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest())
+        one = hashlib.sha256()
+        with contextlib.suppress(OSError), os.fdopen(_opened(place), "rb") as opened:
+            while piece := opened.read(1 << 20):
+                one.update(piece)
+        whole.update(one.digest())
+    return whole.hexdigest()
 
 
 def _walk(path: Path, gathering: _Gathering) -> Iterator[tuple[str, Path]]:
@@ -158,15 +164,18 @@ def _inside(folder: Path, before: str) -> list[tuple[str, Path]]:
 def _bytes(place: Path) -> bytes | None:
     """A file's bytes; None for one that is too large or cannot be read. A link put there meanwhile is not followed."""
     try:
-        number = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(number, "rb") as opened:
-            about = os.fstat(number)
+        with os.fdopen(_opened(place), "rb") as opened:
+            about = os.fstat(opened.fileno())
             if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST:
                 return None
             data = opened.read(LARGEST + 1)
             return data if len(data) <= LARGEST else None
     except OSError:
         return None
+
+
+def _opened(place: Path) -> int:
+    return os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _members(file: File, left: int) -> Iterator[tuple[str, bytes]]:

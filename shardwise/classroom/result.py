@@ -11,18 +11,21 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from labs.exercises.content import Exercise, exercise
 from labs.exercises.verdict import Verdict
-from translations import CourseError
+from shardwise.classroom.parts import PARTS, POINTS
+from translations import CourseError, Language
 
 VERSION = 1
 LARGEST = 16_000_000
 """Bytes of a result that is read."""
 State = Literal["graded", "nothing", "unreadable", "crashed"]
-"""`nothing` was handed in; what was handed in is `unreadable`; grading it `crashed` the grader each time it was tried."""
+"""`nothing` was handed in; what was handed in is `unreadable`; grading it `crashed` the grader each time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +116,36 @@ class Result:
     def about(self, **known: Any) -> Result:
         """The same with what the caller knows: course, student, times."""
         return replace(self, **known)
+
+
+def nothing(*, state: State, reason: str, exercise_id: str, language: Language, digest: str = "") -> Result:
+    """The result of one from whom there is nothing that can be graded: no points, and why."""
+    own = exercise(exercise_id, language)
+    verdict = not_run(own, f"file/{state}", reason)
+    return Result(
+        exercise=exercise_id,
+        language=language.code,
+        sha256="",
+        seed=0,
+        sandboxed=True,
+        verdict=verdict,
+        seconds=0.0,
+        parts=tuple(Part(name=name, cell=name, points=0.0, of=POINTS[name], message=reason) for name in PARTS),
+        state=state,
+        reason=reason,
+        digest=digest,
+        graded=now(),
+    )
+
+
+def not_run(own: Exercise, failed_at: str, said: str) -> Verdict:
+    """The verdict on what was never run, or did not come to its end."""
+    return Verdict(passed=False, points=0, of=own.of, failed_at=failed_at, message=said, finding=said, rank=None)
+
+
+def now() -> str:
+    """The moment, as results have it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @cache
