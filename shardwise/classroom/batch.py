@@ -191,7 +191,7 @@ def results(folder: Path, *, assignment: str | None = None, student: str | None 
         for path in sorted((folder / RESULTS).glob(f"*/{each.id}.json")):
             if (assignment is None or each.id == assignment) and (student is None or path.parent.name == student):
                 with contextlib.suppress(CourseError):
-                    found.append(read(path).about(student=path.parent.name))
+                    found.append(read(path).about(course=course.id, assignment=each.id, student=path.parent.name))
     return tuple(found)
 
 
@@ -215,7 +215,8 @@ def _kept(job: Job, result: Result) -> Result:
     """The result with what is known of the job, written. The digest is that of the job: if what was handed in changed
     meanwhile, it is graded again the next time.
     """
-    result = result.about(course=job.course, student=job.student, handed_in=job.handed_in, digest=job.digest)
+    known = {"course": job.course, "assignment": job.assignment, "student": job.student}
+    result = result.about(**known, handed_in=job.handed_in, digest=job.digest)
     job.out.parent.mkdir(parents=True, exist_ok=True)
     result.write(job.out)
     return result

@@ -185,6 +185,7 @@ def _whole(
         file=visible(found.file, longest=200),
         digest=found.digest,
         course=course.id if course is not None else None,
+        assignment=whose.assignment.id if whose is not None else None,
         student=whose.student if whose is not None else None,
         graded=now(),
     )

@@ -83,6 +83,7 @@ class Result:
     file: str = ""
     digest: str = ""
     course: str | None = None
+    assignment: str | None = None
     student: str | None = None
     handed_in: str | None = None
     graded: str = ""
