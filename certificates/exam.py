@@ -13,13 +13,13 @@ class ExamEvidence:
     """A passed exam, graded on the issuer's server. Shares are from 0 to 1; moments have a time zone.
 
     ``exam``: the exam's id, of ``a-z0-9-``. ``results``: one Result an objective that was asked. ``quiz_score``: the
-    share of the answer sheet's credit, which must reach ``pass_mark``. ``labs``: one Result a practical task, apart from
-    the quiz; ``labs_score`` must reach ``labs_mark``, and both are None where the exam has no practical part.
+    share of the answer sheet's credit, which must reach ``pass_mark``. ``labs``: one Result a practical task, apart
+    from the quiz; ``labs_score`` must reach ``labs_mark``, and both are None where the exam has no practical part.
     ``attempt`` of ``attempts`` (None: as many as one likes). ``public_bank``: whether items came from the course's own
     bank, which anybody can read. ``attempt_hash``, ``bank_hash``, ``seed_hash``: ``sha256:`` and 64 hexadecimal digits
-    (the seed stays on the server). ``holder``: the name; ``holder_other``: the same name in another script (Latin beside
-    Arabic), if wanted. ``language``: the one in which the exam was taken. ``email`` leaves this object only as a salted
-    hash. ``awarded_at``: when the exam was passed; ``expires_at``: when the certificate ends (None: never).
+    (the seed stays on the server). ``holder``: the name; ``holder_other``: the same name in another script (Latin
+    beside Arabic), if wanted. ``language``: the one in which the exam was taken. ``email`` leaves this object only as
+    a salted hash. ``awarded_at``: when the exam was passed; ``expires_at``: when the certificate ends (None: never).
     """
 
     exam: str

@@ -169,8 +169,8 @@ def reissue(
 ) -> Certificate:
     """The same certificate under a corrected name, which refers to the old one. The caller revokes the old one.
 
-    Results, award and end stay as they were; the new place in the status lists is the caller's. Raises CourseError where
-    the name can't stand on a certificate, and ValueError where the old one is another issuer's.
+    Results, award and end stay as they were; the new place in the status lists is the caller's. Raises CourseError
+    where the name can't stand on a certificate, and ValueError where the old one is another issuer's.
     """
     body = _renewed(old, issuer=issuer, signer=signer, status=status, language=language, id=id, at=at)
     emails = [each for each in body["credentialSubject"]["identifier"] if each["identityType"] != "name"]

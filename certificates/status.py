@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Purpose = Literal["suspension", "revocation"]
 PURPOSES: tuple[Purpose, Purpose] = ("suspension", "revocation")
 SIZE = 131_072
-"""Bits of one list: the least that the standard allows, so that a list does not tell how many certificates there are."""
+"""Bits of one list: the least that the standard allows, so that a list does not tell how many certificates exist."""
 
 VALID_FOR = timedelta(days=1)
 """How long a signed list may be believed: after that an old copy can't bring a revoked certificate back."""

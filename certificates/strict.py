@@ -10,6 +10,7 @@ import binascii
 import json
 import re
 import unicodedata
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -90,7 +91,7 @@ def check_shape(credential: dict[str, Any]) -> None:
     _find_error(_open_badges_validator(), credential, "format-shape")
 
 
-def is_exam(credential: dict[str, Any]) -> bool:
+def is_exam(credential: Mapping[str, Any]) -> bool:
     """Whether it says to be an issuer's, of an exam; any other is held to the shape of a practice certificate."""
     subject = credential.get("credentialSubject")
     achievement = subject.get("achievement") if isinstance(subject, dict) else None

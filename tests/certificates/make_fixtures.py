@@ -188,8 +188,8 @@ def cases() -> dict[str, tuple[bytes, tuple[str, str | None, str | None]]]:
     def invalid(step: str, reason: str) -> tuple[str, str, str]:
         return "invalid", step, f"{step}-{reason}"
 
-    def unknown() -> tuple[str, str, str]:
-        return "unknown-issuer", "issuer", "issuer-unknown"
+    def unknown(reason: str = "unknown") -> tuple[str, str, str]:
+        return "unknown-issuer", "issuer", f"issuer-{reason}"
 
     return {
         # Practice certificates that are in order
@@ -341,7 +341,7 @@ def cases() -> dict[str, tuple[bytes, tuple[str, str | None, str | None]]]:
             edited(both(put("credentialSubject.id", OTHER_KEY.did), put("sub", OTHER_KEY.did))),
             unknown(),
         ),
-        "web_issuer.jwt": (edited(issued_by(WEB)), unknown()),
+        "web_issuer.jwt": (edited(issued_by(WEB)), unknown("stranger")),
         # The dates
         "expired.jwt": (
             dated("2020-01-01T00:00:00Z", 1577836800, "2021-01-01T00:00:00Z", 1609459200),
@@ -366,7 +366,7 @@ def cases() -> dict[str, tuple[bytes, tuple[str, str | None, str | None]]]:
                     put("exp", 1609459200),
                 )
             ),
-            ("invalid", "issuer", "issuer-unknown"),
+            ("invalid", "issuer", "issuer-stranger"),
         ),
         # What was shown
         "score_out_of_range.jwt": (edited(put(result(1), "137")), invalid("evidence", "range")),

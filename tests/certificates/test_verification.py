@@ -157,7 +157,7 @@ def test_a_certificate_without_email_is_not_compared() -> None:
 
 def test_the_result_for_programs_names_the_steps_in_order() -> None:
     result = verify(JWT).as_json()
-    assert list(result) == ["verdict", "steps", "credential"]
+    assert list(result) == ["verdict", "steps", "credential", "issuer", "endorsers", "stranger"]
     assert [each["step"] for each in result["steps"]] == [
         "format",
         "signature",
