@@ -72,7 +72,7 @@ def import_results(
             place = Path(scratch)
             if (folder / DATABASE).is_file():
                 shutil.copyfile(folder / DATABASE, place / DATABASE)
-        with _opened(place / DATABASE, course) as book:
+        with opened(place / DATABASE, course) as book:
             return tuple(_Importer(book, folder, course, dry_run=dry_run).all(found))
 
 
@@ -81,7 +81,7 @@ def penalties(folder: Path) -> int:
     entries were written differently.
     """
     course = classes.read(folder)
-    with _opened(folder / DATABASE, course) as book:
+    with opened(folder / DATABASE, course) as book:
         importer = _Importer(book, folder, course, dry_run=False)
         known = {each.id for each in course.assignments}
         rows = [row for each in book.assignments if each.name in known for row in each.submissions]
@@ -91,7 +91,8 @@ def penalties(folder: Path) -> int:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, course: Course) -> Iterator[Gradebook]:
+def opened(path: Path, course: Course) -> Iterator[Gradebook]:
+    """nbgrader's gradebook at this path, made where there is none. Raises CourseError without nbgrader."""
     try:
         from nbgrader.api import Gradebook
     except ImportError:
