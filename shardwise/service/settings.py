@@ -1,7 +1,7 @@
 """The service's settings, from a YAML file and the environment, checked before anything listens.
 
-A name `smtp_host` is `smtp_host:` in the file and `SHARDWISE_SERVICE_SMTP_HOST` in the environment, which wins. A secret can
-also be the content of a file: `smtp_password_file`. Secrets never appear in `repr`, in logs or in errors.
+A name `smtp_host` is `smtp_host:` in the file and `SHARDWISE_SERVICE_SMTP_HOST` in the environment, which wins. A
+secret can also be the content of a file: `smtp_password_file`. Secrets never appear in `repr`, in logs or in errors.
 """
 
 from __future__ import annotations
@@ -58,20 +58,21 @@ class Oidc:
 class Hub:
     """The JupyterHub whose service this is; the Hub hands all of it over in the environment (JUPYTERHUB_*)."""
 
+    name: str
     api_url: str
     api_token: Secret
-    base_url: str
     client_id: str
     prefix: str
-    public_url: str
+    callback: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """`data`: the folder of the service's own files (mode 0700). `public_url`: where people reach it, without a slash at the end.
-    `exams`: the folder of exam policies. `issuer`: the folder that `shardwise issuer init` made. `administrators`: e-mail addresses, hub or OIDC
-    subjects whose account is an administrator's from its first sign-in. `accounts`: who may have an account by e-mail: whoever asks (`open`),
-    whoever is in a cohort or an administrator (`invited`), nobody (`off`). `proxies`: addresses whose X-Forwarded-For is believed.
+    """`data`: the folder of the service's own files (mode 0700). `public_url`: where people reach it, without a slash
+    at the end. `exams`: the folder of exam policies. `issuer`: the folder that `shardwise issuer init` made.
+    `administrators`: e-mail addresses, hub or OIDC subjects whose account is an administrator's from its first
+    sign-in. `accounts`: who may have an account by e-mail: whoever asks (`open`), whoever is in a cohort or an
+    administrator (`invited`), nobody (`off`). `proxies`: addresses whose X-Forwarded-For is believed.
     """
 
     data: Path
@@ -99,6 +100,11 @@ class Settings:
     def loopback(self) -> bool:
         """Whether only this machine can reach it, by what it binds to and by the address that people are told."""
         return is_loopback(self.host) and is_loopback(urlsplit(self.public_url).hostname or "")
+
+    @property
+    def prefix(self) -> str:
+        """The path below which everything lies: empty, or where a Hub or a proxy puts the service."""
+        return urlsplit(self.public_url).path.rstrip("/")
 
     @property
     def https(self) -> bool:
@@ -201,12 +207,12 @@ def _hub(environ: Mapping[str, str], values: _Values) -> Hub | None:
     if wanted == "off" or not token or not api or not prefix or not environ.get("JUPYTERHUB_SERVICE_NAME"):
         return None
     return Hub(
+        name=environ["JUPYTERHUB_SERVICE_NAME"],
         api_url=api.rstrip("/"),
         api_token=Secret(token),
-        base_url=environ.get("JUPYTERHUB_BASE_URL", "/"),
         client_id=client or f"service-{environ['JUPYTERHUB_SERVICE_NAME']}",
         prefix=prefix.rstrip("/"),
-        public_url=environ.get("JUPYTERHUB_PUBLIC_HUB_URL", "").rstrip("/"),
+        callback=environ.get("JUPYTERHUB_OAUTH_CALLBACK_URL", f"{prefix.rstrip('/')}/oauth_callback"),
     )
 
 

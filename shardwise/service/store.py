@@ -1,7 +1,9 @@
-"""The one place where the service reads and writes: transactions that are on the disk when they end, schema, audit, idempotency.
+"""The one place where the service reads and writes: transactions that are on the disk when they end, schema, audit,
+idempotency.
 
-`with store.writing() as session:` is one transaction: when the block ends without an exception, what it wrote survives the process,
-the machine and the power (SQLite with full synchronous; PostgreSQL by its own log). Nothing is acknowledged before that.
+`with store.writing() as session:` is one transaction: when the block ends without an exception, what it wrote survives
+the process, the machine and the power (SQLite with full synchronous; PostgreSQL by its own log). Nothing is
+acknowledged before that.
 """
 
 from __future__ import annotations
@@ -44,14 +46,16 @@ class Store:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        # SQLite lets one writer in at a time, and polls while others wait: in one process a lock is fair and wakes at once.
+        # SQLite lets one writer in at a time, and polls while others wait: in one process a lock is fair and wakes at
+        # once.
         self._turn = threading.Lock() if engine.dialect.name == "sqlite" else nullcontext()
 
     @classmethod
     def open(cls, url: str, *, migrate: bool = False) -> Store:
         """The database at the URL; an empty one gets its tables.
 
-        Raises CourseError where it can't be opened, where its schema is older (`migrate` brings it up to date) or newer.
+        Raises CourseError where it can't be opened, where its schema is older (`migrate` brings it up to date) or
+        newer.
         """
         engine = connect(url)
         try:
@@ -75,16 +79,29 @@ class Store:
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """One transaction, on the disk when the block ends; an exception leaves nothing of it."""
-        with self._turn, Session(self.engine.execution_options(writes=True), expire_on_commit=False) as session:
-            with session.begin():
+        engine = self.engine.execution_options(writes=True)
+        with self._turn, Session(engine, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    @contextmanager
+    def trying(self) -> Iterator[Session]:
+        """A transaction that sees its own writing and leaves nothing of it."""
+        engine = self.engine.execution_options(writes=True)
+        with self._turn, Session(engine, expire_on_commit=False) as session:
+            session.begin()
+            try:
                 yield session
+            finally:
+                session.rollback()
 
     def close(self) -> None:
         self.engine.dispose()
 
 
 def connect(url: str) -> Engine:
-    """An engine; on SQLite with a write-ahead log, each commit forced to the disk, and writers that wait for each other."""
+    """An engine; on SQLite with a write-ahead log, each commit forced to the disk, and writers that wait for each
+    other.
+    """
     parsed = make_url(url)
     if parsed.get_backend_name() == "postgresql" and parsed.drivername == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg")

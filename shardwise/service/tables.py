@@ -1,7 +1,7 @@
 """The tables of the service, the same on SQLite and PostgreSQL.
 
-What must never happen twice is a constraint here, not a habit of the code: one attempt of a number, one answer of a revision, one
-certificate of an attempt and edition, one entry of a status list, one response to an idempotency key.
+What must never happen twice is a constraint here, not a habit of the code: one attempt of a number, one answer of a
+revision, one certificate of an attempt and edition, one entry of a status list, one response to an idempotency key.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, Index, LargeBinary, MetaData, Text, UniqueConstraint
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, LargeBinary, MetaData, Text, UniqueConstraint, false
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from shardwise.record.tables import Moment, new_id, now
 
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 """Every revision of the schema, oldest first; a database that names another one was written by a newer service."""
 
 ROLES = ("learner", "examiner", "administrator")
@@ -40,7 +40,9 @@ class Table(DeclarativeBase):
 
 
 class Account(Table):
-    """A person. `email` is lower-cased and None once erased; `name`: as it shall stand on certificates; `erased`: when the person's data went."""
+    """A person. `email` is lower-cased and None once erased; `name`: as it shall stand on certificates; `erased`: when
+    the person's data went.
+    """
 
     __tablename__ = "account"
     __table_args__ = (UniqueConstraint("email"),)
@@ -56,7 +58,7 @@ class Account(Table):
 
 
 class Identity(Table):
-    """Who an account is elsewhere: `provider` is `email`, `hub` or `oidc <issuer>`; `subject` its name of the person."""
+    """Who an account is elsewhere. `provider`: `email`, `hub` or `oidc <issuer>`; `subject`: its name of the person."""
 
     __tablename__ = "identity"
     __table_args__ = (UniqueConstraint("provider", "subject"), Index(None, "account"))
@@ -69,7 +71,9 @@ class Identity(Table):
 
 
 class LoginLink(Table):
-    """A one-time link sent by e-mail; of its token only the hash is kept. `purpose`: `sign-in`, or `request` of an exam (`wanted`)."""
+    """A one-time link sent by e-mail; of its token only the hash is kept. `purpose`: `sign-in`, or `request` of an
+    exam (`wanted`).
+    """
 
     __tablename__ = "login_link"
     __table_args__ = (Index(None, "email", "made"),)
@@ -117,7 +121,9 @@ class Cohort(Table):
 
 
 class Member(Table):
-    """An account in a cohort. `extra_percent`: more time in exams. `reference`: the organisation's own number of the learner."""
+    """An account in a cohort. `extra_percent`: more time in exams. `reference`: the organisation's own number of the
+    learner.
+    """
 
     __tablename__ = "member"
 
@@ -163,30 +169,43 @@ class Wish(Table):
     made: Mapped[datetime] = mapped_column(default=now)
 
 
-class Attempt(Table):
-    """One try at a sitting. `paper`: what was drawn, with its seeds and keys: it never leaves the server.
+class Content(Table):
+    """An item as it was when it was drawn, once for all papers, under the hash of all that it says."""
 
-    `seed` is the server's. `deadline` holds the extra time. `state`: `open`, `finished` (handed in), `expired` (its time ran out, then graded as it stood).
-    `outcome`: the result once graded. `policy`: the exam's rules as they were when it began.
+    __tablename__ = "content"
+
+    digest: Mapped[str] = mapped_column(primary_key=True)
+    content: Mapped[dict[str, Any]]
+
+
+class Attempt(Table):
+    """One try at a sitting.
+
+    `paper`: what was drawn, with its seeds and right numbers: it never leaves the server, nor does `seed`, the secret
+    that it was drawn by. `number` counts the person's tries at this exam. `policy`: the exam's rules as they were when
+    it began. `minutes` and `deadline` hold the extra time. `state`: `open`; `ended` (handed in, or its time is over,
+    at `ended`) while code waits to be graded; `graded`, with its `outcome`.
     """
 
     __tablename__ = "attempt"
-    __table_args__ = (UniqueConstraint("sitting", "account", "number"), Index(None, "account"))
+    __table_args__ = (UniqueConstraint("sitting", "account", "number"), Index(None, "account"), Index(None, "state"))
 
     id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
     sitting: Mapped[str] = mapped_column(ForeignKey("sitting.id"))
     account: Mapped[str] = mapped_column(ForeignKey("account.id"))
+    exam: Mapped[str]
     number: Mapped[int]
     language: Mapped[str]
     seed: Mapped[str]
     policy: Mapped[dict[str, Any]]
     paper: Mapped[dict[str, Any]]
     supervised: Mapped[bool]
-    public_bank: Mapped[bool]
     begun: Mapped[datetime]
+    minutes: Mapped[float]
+    closes: Mapped[datetime]
     deadline: Mapped[datetime]
     state: Mapped[str] = mapped_column(default="open")
-    finished: Mapped[datetime | None]
+    ended: Mapped[datetime | None]
     outcome: Mapped[dict[str, Any] | None]
 
 
@@ -206,7 +225,8 @@ class Answer(Table):
 
 
 class Submission(Table):
-    """Code handed in for a task of the practical part; the highest revision counts. `state`: `queued`, `running`, `graded`, `failed` (no verdict could be reached).
+    """Code handed in for a task of the practical part; the highest revision counts. `state`: `queued`, `running`,
+    `graded`, `failed` (no verdict could be reached).
 
     `tries` and `lease`: who is grading it, until when; a worker that was killed lets its lease run out.
     """
@@ -231,8 +251,9 @@ class Submission(Table):
 class Certificate(Table):
     """A certificate, written as an intent before anything is signed: `jwt` is None until then.
 
-    `id`: the credential's, made from attempt and edition, so that a second issuing makes the same one. `intent`: all that the
-    credential is made from. `edition`: 1, and one more for each re-issue. `state`: `intended`, `issued`, `replaced`.
+    `id`: the credential's, made from attempt and edition, so that a second issuing makes the same one. `intent`: all
+    that the credential is made from. `edition`: 1, and one more for each re-issue. `state`: `intended`, `issued`,
+    `replaced`.
     """
 
     __tablename__ = "certificate"
@@ -251,10 +272,30 @@ class Certificate(Table):
     issued: Mapped[datetime | None]
     expires: Mapped[datetime | None]
     replaced_by: Mapped[str | None]
+    listed: Mapped[bool] = mapped_column(default=False, server_default=false())
+
+
+class Report(Table):
+    """What a learner says is wrong with a question. `said` goes with the person's data; which item it was stays."""
+
+    __tablename__ = "report"
+    __table_args__ = (Index(None, "attempt"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
+    attempt: Mapped[str] = mapped_column(ForeignKey("attempt.id", ondelete="CASCADE"))
+    item: Mapped[str]
+    version: Mapped[int]
+    seed: Mapped[int] = mapped_column(BigInteger)
+    language: Mapped[str]
+    said: Mapped[str]
+    state: Mapped[str] = mapped_column(default="open")
+    made: Mapped[datetime] = mapped_column(default=now)
 
 
 class StatusEntry(Table):
-    """A certificate's place in the issuer's status lists. It stays when the person's data goes. `state`: `valid`, `suspended`, `revoked`."""
+    """A certificate's place in the issuer's status lists. It stays when the person's data goes. `state`: `valid`,
+    `suspended`, `revoked`.
+    """
 
     __tablename__ = "status_entry"
     __table_args__ = (UniqueConstraint("list", "position"),)
@@ -282,7 +323,9 @@ class Audit(Table):
 
 
 class Request(Table):
-    """The response to a request that named an idempotency key: the same key gets the same response, and another body is refused."""
+    """The response to a request that named an idempotency key: the same key gets the same response, and another body
+    is refused.
+    """
 
     __tablename__ = "request"
     __table_args__ = (Index(None, "made"),)
@@ -292,19 +335,4 @@ class Request(Table):
     asked: Mapped[str]
     status: Mapped[int]
     response: Mapped[Any] = mapped_column(JSON)
-    made: Mapped[datetime] = mapped_column(default=now)
-
-
-class Job(Table):
-    """Work that must be done once what asked for it is written: mail, rendering. Lease and tries as for a submission."""
-
-    __tablename__ = "job"
-    __table_args__ = (Index(None, "state", "made"),)
-
-    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
-    kind: Mapped[str]
-    payload: Mapped[dict[str, Any]]
-    state: Mapped[str] = mapped_column(default="queued")
-    tries: Mapped[int] = mapped_column(default=0)
-    lease: Mapped[datetime | None]
     made: Mapped[datetime] = mapped_column(default=now)

@@ -48,6 +48,12 @@ def upgrade() -> None:
         sa.UniqueConstraint("name", name=op.f("uq_cohort_name")),
     )
     op.create_table(
+        "content",
+        sa.Column("digest", sa.Text(), nullable=False),
+        sa.Column("content", sa.JSON(), nullable=False),
+        sa.PrimaryKeyConstraint("digest", name=op.f("pk_content")),
+    )
+    op.create_table(
         "errand",
         sa.Column("hash", sa.Text(), nullable=False),
         sa.Column("provider", sa.Text(), nullable=False),
@@ -55,18 +61,6 @@ def upgrade() -> None:
         sa.Column("expires", Moment(), nullable=False),
         sa.PrimaryKeyConstraint("hash", name=op.f("pk_errand")),
     )
-    op.create_table(
-        "job",
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("payload", sa.JSON(), nullable=False),
-        sa.Column("state", sa.Text(), nullable=False),
-        sa.Column("tries", sa.Integer(), nullable=False),
-        sa.Column("lease", Moment(), nullable=True),
-        sa.Column("made", Moment(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_job")),
-    )
-    op.create_index(op.f("ix_job_state_made"), "job", ["state", "made"], unique=False)
     op.create_table(
         "login_link",
         sa.Column("hash", sa.Text(), nullable=False),
@@ -175,17 +169,19 @@ def upgrade() -> None:
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("sitting", sa.Text(), nullable=False),
         sa.Column("account", sa.Text(), nullable=False),
+        sa.Column("exam", sa.Text(), nullable=False),
         sa.Column("number", sa.Integer(), nullable=False),
         sa.Column("language", sa.Text(), nullable=False),
         sa.Column("seed", sa.Text(), nullable=False),
         sa.Column("policy", sa.JSON(), nullable=False),
         sa.Column("paper", sa.JSON(), nullable=False),
         sa.Column("supervised", sa.Boolean(), nullable=False),
-        sa.Column("public_bank", sa.Boolean(), nullable=False),
         sa.Column("begun", Moment(), nullable=False),
+        sa.Column("minutes", sa.Double(), nullable=False),
+        sa.Column("closes", Moment(), nullable=False),
         sa.Column("deadline", Moment(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
-        sa.Column("finished", Moment(), nullable=True),
+        sa.Column("ended", Moment(), nullable=True),
         sa.Column("outcome", sa.JSON(), nullable=True),
         sa.ForeignKeyConstraint(["account"], ["account.id"], name=op.f("fk_attempt_account_account")),
         sa.ForeignKeyConstraint(["sitting"], ["sitting.id"], name=op.f("fk_attempt_sitting_sitting")),
@@ -193,6 +189,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("sitting", "account", "number", name=op.f("uq_attempt_sitting_account_number")),
     )
     op.create_index(op.f("ix_attempt_account"), "attempt", ["account"], unique=False)
+    op.create_index(op.f("ix_attempt_state"), "attempt", ["state"], unique=False)
     op.create_table(
         "answer",
         sa.Column("id", sa.Text(), nullable=False),
@@ -259,6 +256,7 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_certificate_account"), table_name="certificate")
     op.drop_table("certificate")
     op.drop_table("answer")
+    op.drop_index(op.f("ix_attempt_state"), table_name="attempt")
     op.drop_index(op.f("ix_attempt_account"), table_name="attempt")
     op.drop_table("attempt")
     op.drop_table("wish")
@@ -274,9 +272,8 @@ def downgrade() -> None:
     op.drop_table("status_entry")
     op.drop_index(op.f("ix_login_link_email_made"), table_name="login_link")
     op.drop_table("login_link")
-    op.drop_index(op.f("ix_job_state_made"), table_name="job")
-    op.drop_table("job")
     op.drop_table("errand")
+    op.drop_table("content")
     op.drop_table("cohort")
     op.drop_index(op.f("ix_audit_made"), table_name="audit")
     op.drop_table("audit")
