@@ -8,6 +8,7 @@ misconception that no answer stands for, an exercise that serves no objective.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -56,6 +57,19 @@ def curriculum() -> Mapping[str, Any]:
             for each in misconceptions().values()
         ],
     }
+
+
+def exercises_of(misconception: str) -> tuple[str, ...]:
+    """The exercises in which a misconception shows, as `curriculum.yaml` has them; else those of its unit."""
+    own = _exercises_by_misconception().get(misconception, ())
+    return own or tuple(
+        id for id in content.ids() if content.written(id)["unit"] == misconceptions()[misconception].unit
+    )
+
+
+@functools.cache
+def _exercises_by_misconception() -> Mapping[str, tuple[str, ...]]:
+    return {each["id"]: tuple(each["exercises"]) for each in validated(FILE, SCHEMA)["misconceptions"]}
 
 
 def text(content: Mapping[str, Any]) -> str:

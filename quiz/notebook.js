@@ -276,11 +276,56 @@ function render({ model, el }) {
   }
 
   function report(state) {
+    const { labels, reported } = state;
     const id = `${scope}-report`;
     const line = element("input", { type: "text", id, readonly: true, dir: "ltr", value: state.report, onfocus: (event) => event.target.select() });
-    return element("details", { class: "quiz-report" },
-      element("summary", {}, state.labels.report),
-      element("label", { for: id }, state.labels["report-explained"]), line);
+    const remark = element("textarea", { id: `${scope}-remark`, rows: 3, maxlength: 4000, dir: "auto" });
+    remark.value = draft.remark ?? "";
+    remark.addEventListener("input", () => { draft.remark = remark.value; });
+    const folded = element("details", { class: "quiz-report", open: draft.reporting },
+      element("summary", {}, labels.report),
+      element("label", { for: remark.id }, labels["report-remark"]), remark,
+      element("div", { class: "quiz-row" },
+        element("button", { type: "button", class: "quiz-make-report", onclick: () => send({ do: "report", remark: remark.value }) }, labels["report-make"])),
+      element("div", { role: "status", class: "quiz-reported" }, ...(reported ? ready(state) : [])),
+      element("label", { for: id }, labels["report-explained"]), line);
+    folded.addEventListener("toggle", () => { draft.reporting = folded.open; });
+    return folded;
+  }
+
+  function ready(state) {
+    const { labels, reported } = state;
+    const id = `${scope}-report-text`;
+    const text = element("textarea", { id, rows: 6, readonly: true, dir: "auto" });
+    text.value = reported.text;
+    const copy = element("button", { type: "button", onclick: async () => {
+      text.select();
+      try { await navigator.clipboard.writeText(text.value); } catch { document.execCommand("copy"); }
+      copy.textContent = labels["report-copied"];
+    } }, labels["report-copy"]);
+    return [
+      element("p", {}, reported.kept),
+      element("label", { for: id }, labels["report-text"]), text,
+      element("div", { class: "quiz-row quiz-ways" }, copy,
+        element("a", { href: reported.mail }, labels["report-mail"]),
+        reported.issue ? element("a", { href: reported.issue, target: "_blank", rel: "noopener noreferrer" }, labels["report-issue"]) : null),
+    ];
+  }
+
+  function lessonAt(state, unit) {
+    // Beside this notebook, or, where the address does not say where that is, in the language's folder.
+    const name = `${unit}.ipynb`;
+    if (/\.ipynb$/.test(location.pathname)) return name;
+    const data = document.getElementById("jupyter-config-data");
+    const base = data ? JSON.parse(data.textContent).baseUrl ?? "/" : null;
+    return base === null ? name : `${base}lab/tree/${state.lang}/${name}`;
+  }
+
+  function noted(state, note) {
+    return element("div", { class: "quiz-note" },
+      element("p", { html: note.html }),
+      ...note.more.map((each) => element("p", { html: each })),
+      note.lesson ? element("p", {}, element("a", { href: lessonAt(state, note.lesson) }, note.label)) : null);
   }
 
   function result(state) {
@@ -297,7 +342,7 @@ function render({ model, el }) {
     return element("div", { class: "quiz-result" },
       element("div", { class: "quiz-ending", tabindex: "-1", "data-focus": true, html: state.ending }),
       table,
-      ...state.notes.map((note) => element("p", { class: "quiz-note", html: note })),
+      ...state.notes.map((note) => noted(state, note)),
       state.again ? element("button", { type: "button", class: "quiz-main", onclick: () => send({ do: "again" }) }, labels.again) : null);
   }
 

@@ -6,6 +6,7 @@ widget still works: `quiz.session` is the whole state.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ import traitlets
 
 from quiz import rendering
 from quiz.grading import Answer, Graded
-from quiz.session import Answered, OnAnswer, Result, Session, Shown
+from quiz.reporting import Report, report
+from quiz.session import Answered, Lead, OnAnswer, Result, Session, Shown, note
 from translations import CourseError, Language, formats, translator
 
 FOLDER = Path(__file__).parent
@@ -28,6 +30,13 @@ LABELS = (
     "code",
     "report",
     "report-explained",
+    "report-remark",
+    "report-make",
+    "report-text",
+    "report-mail",
+    "report-issue",
+    "report-copy",
+    "report-copied",
     "right-mark",
     "wrong-mark",
     "missed-mark",
@@ -43,7 +52,8 @@ LABELS = (
 class Quiz(anywidget.AnyWidget):
     """A quiz (or, with `items`, some of its questions) of one attempt; every answer goes to `on_answer` once.
 
-    `again` makes the session of a new attempt, for the button at the end; `ending` words the result.
+    `again` makes the session of a new attempt, for the button at the end; `ending` words the result. `on_report` keeps
+    a reader's report of a question as a file and says where.
     """
 
     _esm = FOLDER / "notebook.js"
@@ -63,13 +73,15 @@ class Quiz(anywidget.AnyWidget):
         session: Session | None = None,
         again: Callable[[], Session] | None = None,
         ending: Callable[[Result], str] | None = None,
+        on_report: Callable[[Report], str] | None = None,
     ) -> None:
         super().__init__()
         self.session = session or Session(
             unit, language, seed=seed, attempt=attempt, on_answer=on_answer, items=items, resume=resume
         )
-        self._again, self._ending = again, ending
+        self._again, self._ending, self._on_report = again, ending, on_report
         self._error = ""
+        self._reported: dict[str, Any] | None = None
         self.on_msg(self._received)
         self._show()
 
@@ -84,9 +96,10 @@ class Quiz(anywidget.AnyWidget):
         *,
         again: Callable[[], Session] | None = None,
         ending: Callable[[Result], str] | None = None,
+        on_report: Callable[[Report], str] | None = None,
     ) -> Quiz:
         """A view of a session made elsewhere, such as one that the record keeps."""
-        return cls(session.unit, session.language, session=session, again=again, ending=ending)
+        return cls(session.unit, session.language, session=session, again=again, ending=ending, on_report=on_report)
 
     def answer(self, answer: Answer) -> Graded:
         """Answer the current question, as the button does. Raises CourseError for an answer that is none."""
@@ -98,17 +111,31 @@ class Quiz(anywidget.AnyWidget):
     def next(self) -> None:
         """Go on to the next question, or to the result. Raises CourseError while the question is unanswered."""
         self.session.next()
-        self._error = ""
+        self._error, self._reported = "", None
         self._show()
 
+    def report(self, remark: str) -> Report:
+        """A report of the current question, as the button under it makes it; kept as a file where there is a keeper."""
+        made = report(self.session.question(), remark=remark, given=self.session.given)
+        text = translator(self.session.language)
+        kept = text("quiz.report-not-kept")
+        if self._on_report is not None:
+            with contextlib.suppress(OSError):
+                kept = text("quiz.report-kept", path=self._on_report(made))
+        self._reported = made.as_json() | {"kept": kept}
+        self._show()
+        return made
+
     def _received(self, _widget: Any, content: Any, _buffers: Any) -> None:
-        """A message of the page: {"do": "answer" | "next" | "again", "answer": ...}. Anything else is left alone."""
+        """A message of the page: {"do": "answer" | "next" | "again" | "report", ...}. Anything else is left alone."""
         try:
             match content:
                 case {"do": "answer", "answer": given}:
                     self.answer(given)
                 case {"do": "next"}:
                     self.next()
+                case {"do": "report", "remark": str(remark)} if not self.session.finished:
+                    self.report(remark)
                 case {"do": "again"} if self._again is not None and self.session.finished:
                     self.session, self._error = self._again(), ""
                     self._show()
@@ -144,6 +171,7 @@ class Quiz(anywidget.AnyWidget):
             "answers": [{"key": each.key, "text": self._plain(each.text)} for each in asked.answers],
             "label": text("quiz.answer-label", unit=asked.unit) if asked.unit else "",
             "report": asked.report,
+            "reported": self._reported,
             "last": session.number == session.total,
             "graded": self._graded(graded) if graded else None,
             "given": session.given,
@@ -210,7 +238,25 @@ class Quiz(anywidget.AnyWidget):
                 }
                 for each in (result.objectives if session.is_quiz else ())
             ],
-            "notes": [rendering.inline(note) for note in session.misconception_notes()],
+            "notes": [self._note(each) for each in session.leads()],
+        }
+
+    def _note(self, found: Lead) -> dict[str, Any]:
+        """What is said of a misconception; of one met again, with the lesson to go to, and its labs and exercises."""
+        text = translator(self.session.language)
+        more = []
+        if found.repeated:
+            if found.labs:
+                commands = ", ".join(f"`shardwise lab run {name}`" for name in found.labs[:2])
+                more.append(text("quiz.see-labs", commands=commands))
+            if found.exercises:
+                more.append(text("quiz.see-exercises", exercises=", ".join(f"`{id}`" for id in found.exercises)))
+        lesson = text(f"shardwise.unit-{found.unit}")
+        return {
+            "html": rendering.inline(note(found, text)),
+            "lesson": found.unit if found.repeated else "",
+            "label": text("quiz.see-lesson", lesson=lesson),
+            "more": [rendering.inline(each) for each in more],
         }
 
     def _plain(self, text: str) -> str:

@@ -18,6 +18,10 @@ class Policy:
     per_objective: int
     precheck: int
     misconception_repeats: int
+    review_days: tuple[int, ...]
+    review_at_most: int
+    report_mail: str | None
+    report_issues: str | None
     recall_at_most: float
     applied_at_least: float
     items_at_least: int
@@ -34,4 +38,4 @@ def policy() -> Policy:
     fields.pop("exam")  # read by `quiz.exam.policy`, from here or from an issuer's own file
     if version != 1:
         raise ValueError(f"policy.yaml has version {version}; this course reads version 1")
-    return Policy(**{**fields, "begun": tuple(fields["begun"])})
+    return Policy(**{**fields, "begun": tuple(fields["begun"]), "review_days": tuple(fields["review_days"])})

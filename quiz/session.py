@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from quiz import grading, variants
 from quiz.grading import Answer, Graded
-from quiz.items import Item, items, misconceptions, objectives
+from quiz.items import Item, item, items, misconceptions, objectives
 from quiz.policy import policy
 from quiz.rendering import fill, fill_code
 from quiz.variants import Variant, seed_of
-from translations import CourseError, Language, translator
+from translations import CourseError, Language, Translator, translator
 from translations import language as find
 
 
@@ -98,6 +98,23 @@ class Result:
     misconceptions: tuple[tuple[str, int], ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Lead:
+    """A misconception met, how often (in earlier answers too), and where its truth is seen.
+
+    `repeated`: as often as the policy says. Then `unit`, `exercises` and `labs` are where to go: the unit's lesson, the
+    exercises that fail by this idea, and the unit's labs by name.
+    """
+
+    id: str
+    truth: str
+    count: int
+    repeated: bool
+    unit: str
+    exercises: tuple[str, ...]
+    labs: tuple[str, ...]
+
+
 OnAnswer = Callable[[Answered], None]
 
 
@@ -105,7 +122,8 @@ class Session:
     """One attempt at a unit's quiz by one learner. Same learner and attempt: same questions and numbers.
 
     `resume` are answers of this attempt given before (from the record): their questions are not asked again. `items`
-    are the ids to ask instead of a drawn quiz (recall between sections, the questions before a unit).
+    are the ids to ask instead of a drawn quiz (recall between sections, the questions before a unit, a review); they
+    are of any unit where `unit` is "". `met` says how often earlier answers met each misconception.
     """
 
     def __init__(
@@ -118,8 +136,10 @@ class Session:
         on_answer: OnAnswer | None = None,
         items: Sequence[str] | None = None,
         resume: Iterable[Answered] = (),
+        met: Mapping[str, int] | None = None,
     ) -> None:
         self.unit = unit
+        self._met = dict(met or {})
         self.language = find(language)
         self.learner = seed
         self.attempt = attempt
@@ -129,7 +149,7 @@ class Session:
         self.variants: tuple[Variant, ...] = tuple(
             variants.variant(each, seed_of(learner=seed, attempt=attempt, item=each.id)) for each in chosen
         )
-        earlier = {each.item: each for each in resume if each.unit == unit and each.attempt == attempt}
+        earlier = {each.item: each for each in resume if unit in ("", each.unit) and each.attempt == attempt}
         self._answered: dict[int, Answered] = {
             n: earlier[each.id]
             for n, each in enumerate(self.variants)
@@ -188,7 +208,7 @@ class Session:
         asked = self.variant
         graded = grading.grade(asked, answer, self.language)
         answered = Answered(
-            unit=self.unit,
+            unit=asked.item.unit,
             attempt=self.attempt,
             item=asked.id,
             version=asked.version,
@@ -219,18 +239,40 @@ class Session:
         """How it stands now: objectives without a question answered count as not mastered."""
         return result(self.unit, self.attempt, self.answered, self.language, asked=self.variants)
 
+    def leads(self) -> tuple[Lead, ...]:
+        """Every misconception met here, the most often met first."""
+        return tuple(
+            lead(id, count + self._met.get(id, 0), self.language) for id, count in self.result().misconceptions
+        )
+
     def misconception_notes(self) -> tuple[str, ...]:
         """For each misconception met, the truth it misses; met as often as the policy says, the lab that shows it."""
-        text, known = translator(self.language), misconceptions()
-        notes = []
-        for id, count in self.result().misconceptions:
-            truth = known[id].say(self.language)
-            if count >= policy().misconception_repeats:
-                lesson = text(f"shardwise.unit-{known[id].unit}")
-                notes.append(text("quiz.misconception-repeated", truth=truth, lesson=lesson))
-            else:
-                notes.append(text("quiz.misconception-met", truth=truth))
-        return tuple(notes)
+        text = translator(self.language)
+        return tuple(note(each, text) for each in self.leads())
+
+
+def lead(id: str, count: int, language: Language | str) -> Lead:
+    """Where a misconception that was met so often leads."""
+    from labs.catalogue import LABS
+    from quiz.curriculum import exercises_of
+
+    known = misconceptions()[id]
+    return Lead(
+        id=id,
+        truth=known.say(language),
+        count=count,
+        repeated=count >= policy().misconception_repeats,
+        unit=known.unit,
+        exercises=exercises_of(id),
+        labs=tuple(name for name, each in LABS.items() if each.unit == known.unit),
+    )
+
+
+def note(found: Lead, text: Translator) -> str:
+    """What is said of a misconception that was met."""
+    if not found.repeated:
+        return text("quiz.misconception-met", truth=found.truth)
+    return text("quiz.misconception-repeated", truth=found.truth, lesson=text(f"shardwise.unit-{found.unit}"))
 
 
 def drawn(unit: str, *, learner: str, attempt: int) -> tuple[Item, ...]:
@@ -317,7 +359,7 @@ def result(
     given = tuple(answered)
     counted = Counter(each.item.objective for each in asked) or Counter(each.objective for each in given)
     profile = []
-    for objective in objectives(unit):
+    for objective in objectives(unit or None):
         if not counted[objective.id]:
             continue
         share = sum(each.credit for each in given if each.objective == objective.id) / counted[objective.id]
@@ -346,7 +388,9 @@ def result(
 
 
 def _named(unit: str, ids: Sequence[str]) -> tuple[Item, ...]:
-    known = {item.id: item for item in items(unit)}
+    if not unit:
+        return tuple(item(id) for id in ids)
+    known = {each.id: each for each in items(unit)}
     missing = [id for id in ids if id not in known]
     if missing:
         raise CourseError("quiz.unknown-item", id=missing[0])

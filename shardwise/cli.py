@@ -18,11 +18,12 @@ import typer
 from typer import Argument, Context, Option
 
 from labs.options import OPTIONS
-from shardwise import case_command, hardware_command, lab_commands, names_command, plan_commands
+from shardwise import case_command, hardware_command, lab_commands, names_command, plan_commands, quiz_commands
 from shardwise.classroom import commands as classroom
 from translations import CourseError, Language, Translator, languages, preferred, translator
 
 if TYPE_CHECKING:
+    from shardwise.doctor import Examination
     from shardwise.record import Record
 
 YES, NO, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
@@ -85,17 +86,36 @@ def learn(
 
 
 @app.command(help="cli-doctor")
-def doctor(context: Context, as_json: Json = False, _lang: Lang = None) -> None:
+def doctor(
+    context: Context,
+    classroom: Annotated[bool, Option("--classroom", help="cli-doctor-classroom")] = False,
+    course: Annotated[Path | None, Option("--course", metavar="FOLDER", help="cli-doctor-course")] = None,
+    as_json: Json = False,
+    _lang: Lang = None,
+) -> None:
     from shardwise import doctor as room
 
     desk = _desk(context)
-    found = room.examine()
+    found = _classroom(course) if classroom or course is not None else room.examine()
     if as_json:
         _print_json(found.as_json(desk.text))
     else:
         for line in found.lines(desk.text):
             print(line)
     raise typer.Exit(YES if found.ready else NO)
+
+
+def _classroom(folder: Path | None) -> Examination:
+    """What a class needs; of the course folder that was named, or of this one where it is one."""
+    from shardwise.classroom import course as classes
+    from shardwise.classroom import examination
+
+    if folder is None and not Path(classes.NAME).is_file():
+        return examination.examine()
+    folder = folder or Path()
+    with _right_use():
+        found = classes.read(folder)
+    return examination.examine(found, folder)
 
 
 # --- lab
@@ -182,28 +202,6 @@ def _exercises(desk: Desk, *, as_json: bool) -> None:
     terminal.names({each.id: each.title for each in found})
 
 
-# --- quiz
-
-
-@app.command(help="cli-quiz")
-def quiz(
-    context: Context,
-    unit: Annotated[str, Argument(metavar="UNIT", help="cli-unit")],
-    _lang: Lang = None,
-) -> None:
-    from quiz import units
-    from shardwise import practice, terminal
-    from shardwise.units import unit as find
-
-    desk = _desk(context)
-    with _right_use():
-        chosen = find(unit).taught(desk.language, desk.text).id
-        if chosen not in units():
-            raise CourseError("quiz.unknown-unit", unit=chosen, known=", ".join(units()))
-    session = practice.quiz(_record(desk), unit=chosen, language=desk.language)
-    raise typer.Exit(YES if terminal.quiz(session, desk.text) else NO)
-
-
 # --- certificate
 
 
@@ -278,13 +276,17 @@ def record_show(context: Context, as_json: Json = False, _lang: Lang = None) -> 
 
 @record.command("export", help="cli-record-export")
 def record_export(
-    context: Context, file: Annotated[Path, Argument(metavar="FILE", help="cli-record-out")], _lang: Lang = None
+    context: Context,
+    file: Annotated[Path, Argument(metavar="FILE", help="cli-record-out")],
+    without_key: Annotated[bool, Option("--without-key", help="cli-record-without-key")] = False,
+    _lang: Lang = None,
 ) -> None:
     desk = _desk(context)
     if not file.absolute().parent.is_dir():
         raise WrongUse(CourseError("shardwise.no-folder", path=str(file.parent)))
-    _record(desk).export(file)
-    print(desk.text("shardwise.record-exported", path=str(file)))
+    _record(desk).export(file, key=not without_key)
+    said = "record-exported-without-key" if without_key else "record-exported"
+    print(desk.text(f"shardwise.{said}", path=str(file)))
 
 
 @record.command("import", help="cli-record-import")
@@ -357,6 +359,11 @@ plan_commands.add(app, print_json=_print_json, right_use=_right_use)
 hardware_command.add(app, print_json=_print_json, right_use=_right_use)
 case_command.add(app, print_json=_print_json)
 names_command.add(app, print_json=_print_json)
+
+
+# --- questions
+
+quiz_commands.add(app, print_json=_print_json, right_use=_right_use, record=lambda context: _record(_desk(context)))
 
 
 # --- the classroom

@@ -6,6 +6,7 @@ from html import escape
 
 from quiz.policy import policy
 from shardwise import pages, unit_map, workspace
+from shardwise.practice import waiting
 from shardwise.progress import Overview, Stop, overview
 from shardwise.record import Record
 from shardwise.tracks import Track, tracks
@@ -18,8 +19,8 @@ def html(record: Record, language: Language) -> str:
     """The page as one fragment; links are from the language's folder of the workspace."""
     text, shown = translator(language), overview(record, language)
     return (
-        f"{_languages(language, text)}{_next(shown, text)}{_tracks(shown, text)}{unit_map.html(shown, text)}"
-        f"{_table(shown, text)}{_rule(text)}"
+        f"{_languages(language, text)}{_next(shown, text)}{_review(record, text)}{_tracks(shown, text)}"
+        f"{unit_map.html(shown, text)}{_table(shown, text)}{_rule(text)}"
     )
 
 
@@ -29,6 +30,15 @@ def _next(shown: Overview, text: Translator) -> str:
         return f'<p class="step">{escape(text("shardwise.home-all-done"))}</p>'
     key = "home-go-on" if following.state == "started" else "home-begin"
     return f'<p class="step"><strong>{escape(text(f"shardwise.{key}"))}</strong> {_link(following, text)}</p>'
+
+
+def _review(record: Record, text: Translator) -> str:
+    """How many questions are due again, and where they are asked; nothing where none is."""
+    found = waiting(record)
+    if not found.due:
+        return ""
+    said = escape(text("shardwise.review-due", count=min(found.due, policy().review_at_most)))
+    return f'<div class="box note"><p>{said}</p></div>'
 
 
 def _tracks(shown: Overview, text: Translator) -> str:

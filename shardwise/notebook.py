@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from labs.exercises import Exercise
     from labs.telemetry import Bytes
     from quiz import Result, Session
+    from quiz.reporting import Report
 
 __all__ = [
     "_",
@@ -39,9 +40,11 @@ __all__ = [
     "controls",
     "diagnose",
     "difference",
+    "due",
     "explore",
     "figure",
     "formula",
+    "hand_in",
     "hint",
     "home",
     "lab",
@@ -50,6 +53,7 @@ __all__ = [
     "predict",
     "quiz",
     "recall",
+    "review",
     "save",
     "solution",
     "source",
@@ -355,6 +359,28 @@ def recall(*items: str, objective: str | None = None) -> None:
         _ask(practice.recall(_lesson.record, unit=_lesson.here, language=_lesson.language, items=chosen))
 
 
+def review() -> None:
+    """What is due again today, of all units: each question after 1, 3 and 7 days, with new numbers.
+
+    Counts toward nothing.
+    """
+    lesson, text = _lesson, _lesson.text
+    session = practice.review(lesson.record, language=lesson.language)
+    if session is None:
+        _tell(shown.nothing_due(practice.waiting(lesson.record), text), mood="note")
+        return
+
+    def ending(result: Result) -> str:
+        right = sum(each.correct for each in result.answered)
+        return text("quiz.review-done", right=right, total=len(result.answered))
+
+    def again() -> Session:
+        return practice.review(lesson.record, language=lesson.language) or session
+
+    left = practice.waiting(lesson.record).due > session.total
+    _ask(session, again=again if left else None, ending=ending)
+
+
 def quiz() -> None:
     """The unit's quiz: the open try where it was left, or a new one with new questions and numbers."""
     lesson = _lesson
@@ -371,7 +397,7 @@ def _ask(
     """Shows the questions; beside the widget, its result stays in the notebook as an ordinary output."""
     from quiz.notebook import Quiz
 
-    asked = Quiz.of(session, again=again, ending=ending)
+    asked = Quiz.of(session, again=again, ending=ending, on_report=_keep_report)
     _display(asked)
     place = _place("")
 
@@ -380,6 +406,16 @@ def _ask(
             place.update(_page(shown.result(state)))
 
     asked.observe(lambda change: keep(change["new"]), "state")
+
+
+def _keep_report(report: Report) -> str:
+    """Keeps a report in the workspace; where, seen from there. Raises OSError where the disk refuses."""
+    from shardwise import workspace
+
+    folder = workspace.folder() / "reports"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / report.name).write_text(report.text, encoding="utf-8")
+    return f"{folder.name}/{report.name}"
 
 
 # --- exercises
@@ -507,7 +543,64 @@ def _issue(lesson: _Lesson, name: str) -> practice.Files:
 
 
 def home() -> None:
-    """The map of the course: every unit, what is done of it, and the next step."""
+    """The map of the course.
+
+    Every unit, what is done of it, and the next step; before it the class, if there is one.
+    """
+    from shardwise import workspace
     from shardwise.home import html
 
+    workspace.remember(_lesson.language)
+    _classes()
     _show(html(_lesson.record, _lesson.language))
+
+
+def _classes() -> None:
+    """Each class of this student: what is due, and handing in.
+
+    What was given out since is copied into the workspace.
+    """
+    from shardwise import workspace
+    from shardwise.classroom import student
+
+    if student.configured() is None:
+        return
+    from shardwise.classroom import told
+    from shardwise.classroom.handing_in import HandingIn
+
+    beside = workspace.folder() / _lesson.language.code
+    try:
+        for here in student.classes():
+            assignments = here.refreshed()
+            _show(told.html(here, assignments, _lesson.text, beside=beside))
+            if any(each.notebooks for each in assignments):
+                _display(HandingIn(here, language=_lesson.language))
+    except CourseError as error:
+        _tell(error.in_language(_lesson.text), mood="note")
+
+
+def due(assignment: str) -> None:
+    """When an assignment is due, in its own notebook: the class's date, or the student's extension."""
+    if (here := _class_of(assignment)) is not None:
+        from shardwise.classroom import told
+
+        _tell(told.due_line(here.assignment(assignment), _lesson.text), mood="note")
+
+
+def hand_in(assignment: str) -> None:
+    """Handing in from an assignment's own notebook: look, then hand in."""
+    if (here := _class_of(assignment)) is not None:
+        from shardwise.classroom.handing_in import HandingIn
+
+        _display(HandingIn(here, language=_lesson.language, only=assignment))
+
+
+def _class_of(assignment: str) -> Any:
+    """The student's class that gave out an assignment. None, and a sentence, where there is none on this machine."""
+    from shardwise.classroom import student
+
+    try:
+        return student.class_of(assignment)
+    except CourseError as error:
+        _tell(error.in_language(_lesson.text), mood="note")
+        return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from translations import Language
 if TYPE_CHECKING:
     from labs.exercises import Verdict
     from quiz import Answered, Session
+    from quiz.review import Met
 
 
 def quiz(record: Record, *, unit: str, language: Language) -> Session:
@@ -39,6 +41,7 @@ def quiz(record: Record, *, unit: str, language: Language) -> Session:
         attempt=attempt.number,
         on_answer=keep,
         resume=[_answered(each, number=attempt.number) for each in record.answers(attempt=attempt.id)],
+        met=record.misconceptions(but=attempt.id),
     )
     if session.finished and session.total:
         record.finish(attempt.id, score=sum(each.credit for each in session.answered) / session.total)
@@ -57,7 +60,69 @@ def recall(record: Record, *, unit: str, language: Language, items: Sequence[str
         attempt=0,
         on_answer=lambda answered: _keep(record, answered, attempt=None),
         items=items,
+        met=record.misconceptions(),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """What is due to be asked again.
+
+    How many questions, of which units, and the next day on which there is some more.
+    """
+
+    due: int
+    units: tuple[str, ...]
+    next: date | None
+
+
+def waiting(record: Record, *, now: datetime | None = None) -> Waiting:
+    """What is due for review today, in the learner's own time zone."""
+    from quiz import review
+
+    history, today = _met(record), _today(now)
+    found = review.due(history, today=today)
+    return Waiting(
+        due=len(found),
+        units=tuple(sorted({each.unit for each in found})),
+        next=review.coming(history, today=today),
+    )
+
+
+def review(record: Record, *, language: Language, now: datetime | None = None) -> Session | None:
+    """The questions that are due, of any unit and at most as many as the policy says; None where nothing is.
+
+    Their numbers are new each day. They are kept in the record and count toward no quiz; one answered is due no more,
+    so that a review left half-way goes on where it was.
+    """
+    from quiz import Session, policy
+    from quiz.review import due
+
+    today = _today(now)
+    found = due(_met(record), today=today)[: policy().review_at_most]
+    if not found:
+        return None
+    return Session(
+        "",
+        language,
+        seed=f"{record.learner} review",
+        attempt=today.toordinal(),
+        on_answer=lambda answered: _keep(record, answered, attempt=None),
+        items=[each.item for each in found],
+        met=record.misconceptions(),
+    )
+
+
+def _met(record: Record) -> tuple[Met, ...]:
+    from quiz.review import Met
+
+    return tuple(
+        Met(item=each.item, day=each.made.astimezone().date(), correct=each.correct) for each in record.history()
+    )
+
+
+def _today(now: datetime | None) -> date:
+    return (now or datetime.now(UTC)).astimezone().date()
 
 
 RECALLED = 2

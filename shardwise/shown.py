@@ -12,14 +12,14 @@ from urllib.parse import quote
 
 from quiz import rendering
 from shardwise import pages, workspace
-from translations import Language, Translator
+from translations import Language, Translator, formats
 from translations.catalogs import catalog
 from translations.source.code import translate_code
 
 if TYPE_CHECKING:
     from labs.exercises import Exercise, Verdict
     from shardwise.diagnosing import Part
-    from shardwise.practice import Files
+    from shardwise.practice import Files, Waiting
 
 MENU = (
     "file", "edit", "view", "run", "kernel", "settings", "help", "save", "cell", "notebook", "run-cell", "run-all",
@@ -83,6 +83,13 @@ def diagnosis(exercise: Exercise) -> tuple[Part, ...]:
     )
 
 
+def nothing_due(waiting: Waiting, text: Translator) -> str:
+    """That no question is due, and when the next will be."""
+    if waiting.next is None:
+        return text("shardwise.review-nothing-yet")
+    return text("shardwise.review-nothing", day=formats.date(waiting.next, text.language))
+
+
 def result(state: dict[str, Any]) -> str:
     """How a quiz ended, from the state of its widget: what stays when the widget is gone."""
     heads = "".join(
@@ -96,8 +103,14 @@ def result(state: dict[str, Any]) -> str:
     )
     title = f"<caption>{escape(state['labels']['profile'])}</caption>"
     table = f"<table>{title}<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
-    notes = "".join(f"<p>{note}</p>" for note in state["notes"])
+    notes = "".join(_note(each) for each in state["notes"])
     return f'<div class="kept">{state["ending"]}{table}{notes}</div>'
+
+
+def _note(note: dict[str, Any]) -> str:
+    more = "".join(f"<p>{each}</p>" for each in note["more"])
+    link = f'<p><a href="{note["lesson"]}.ipynb">{escape(note["label"])}</a></p>' if note["lesson"] else ""
+    return f"<p>{note['html']}</p>{more}{link}"
 
 
 def certificate(files: Files, text: Translator) -> str:

@@ -31,11 +31,7 @@ def names(titles: Mapping[str, str]) -> None:
 
 def quiz(session: Session, text: Translator) -> bool:
     """Asks what is still open of a quiz; True when it is passed. Answers already given stay when it is interrupted."""
-    while not session.finished:
-        asked = session.question()
-        _show_question(asked, session, text)
-        _ask(asked, session, text)
-        session.next()
+    _walk(session, text)
     found = session.result()
     words = {"mastered": sum(each.mastered for each in found.objectives), "total": len(found.objectives)}
     print()
@@ -43,9 +39,40 @@ def quiz(session: Session, text: Translator) -> bool:
     for each in found.objectives:
         state = text("quiz.objective-mastered" if each.mastered else "quiz.objective-not-yet")
         print(f"  {formats.percent(each.share, text.language)}  {each.text} ({state})")
-    for note in session.misconception_notes():
-        print(_plain(note, text))
+    _leads(session, text)
     return found.passed
+
+
+def review(session: Session, text: Translator) -> None:
+    """Asks what is due again, and says how much of it was right."""
+    _walk(session, text)
+    answered = session.answered
+    print()
+    print(text("quiz.review-done", right=sum(each.correct for each in answered), total=len(answered)))
+    _leads(session, text)
+
+
+def _walk(session: Session, text: Translator) -> None:
+    while not session.finished:
+        asked = session.question()
+        _show_question(asked, session, text)
+        _ask(asked, session, text)
+        session.next()
+
+
+def _leads(session: Session, text: Translator) -> None:
+    """What is said of misconceptions that were met; of one met again, its labs and exercises too."""
+    from quiz.session import note
+
+    for each in session.leads():
+        print(_plain(note(each, text), text))
+        if each.repeated and each.labs:
+            commands = ", ".join(f"`shardwise lab run {name}`" for name in each.labs[:2])
+            print("  " + _plain(text("quiz.see-labs", commands=commands), text))
+        if each.repeated and each.exercises:
+            print(
+                "  " + _plain(text("quiz.see-exercises", exercises=", ".join(f"`{id}`" for id in each.exercises)), text)
+            )
 
 
 def _show_question(asked: Question, session: Session, text: Translator) -> None:

@@ -2,6 +2,16 @@
 
 from shardwise.record.progress import ObjectiveProgress, UnitProgress
 from shardwise.record.store import Record
-from shardwise.record.values import Attempted, Issued, Merged, Predicted, Summary
+from shardwise.record.values import Attempted, Issued, Merged, Predicted, Remembered, Summary
 
-__all__ = ["Attempted", "Issued", "Merged", "ObjectiveProgress", "Predicted", "Record", "Summary", "UnitProgress"]
+__all__ = [
+    "Attempted",
+    "Issued",
+    "Merged",
+    "ObjectiveProgress",
+    "Predicted",
+    "Record",
+    "Remembered",
+    "Summary",
+    "UnitProgress",
+]

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from shardwise.record import database, transfer
 from shardwise.record.progress import UnitProgress, unit_progress
 from shardwise.record.tables import OWNED, Answer, Attempt, Certificate, Learner, Prediction, Verdict, now
-from shardwise.record.values import Attempted, Issued, Merged, Predicted, Summary
+from shardwise.record.values import Attempted, Issued, Merged, Predicted, Remembered, Summary
 from translations import CourseError
 
 if TYPE_CHECKING:
@@ -184,6 +184,30 @@ class Record:
         with self._session() as session:
             return {answer.item: answer.correct for answer in session.execute(asked.order_by(Answer.made))}
 
+    def history(self) -> tuple[Remembered, ...]:
+        """Every answer ever given, in quizzes and outside them, in the order of time."""
+        asked = select(Answer.item, Answer.made, Answer.correct).where(Answer.learner == self.learner)
+        with self._session() as session:
+            rows = session.execute(asked.order_by(Answer.made, Answer.id))
+            return tuple(Remembered(item=row.item, made=row.made, correct=row.correct) for row in rows)
+
+    def misconceptions(self, *, but: str | None = None) -> dict[str, int]:
+        """How often each misconception was met, in all answers but those of the try `but`."""
+        counted = select(Answer.misconception, func.count()).where(
+            Answer.learner == self.learner, Answer.misconception.is_not(None)
+        )
+        if but is not None:
+            counted = counted.where((Answer.attempt != but) | Answer.attempt.is_(None))
+        with self._session() as session:
+            rows = session.execute(counted.group_by(Answer.misconception))
+            return {id: count for id, count in rows if id is not None}
+
+    def all_answers(self) -> tuple[dict[str, Any], ...]:
+        """Every answer as a JSON object, in the order of time: for analysis."""
+        query = select(Answer).where(Answer.learner == self.learner).order_by(Answer.made, Answer.id)
+        with self._session() as session:
+            return tuple(transfer.as_json(row) for row in session.scalars(query))
+
     def verdict(
         self,
         *,
@@ -253,10 +277,12 @@ class Record:
 
     # --- one file
 
-    def export(self, path: Path) -> None:
-        """Writes the whole record, key included, to one file that only its owner can read; whole or not at all."""
+    def export(self, path: Path, *, key: bool = True) -> None:
+        """Writes the whole record to one file that only its owner can read; whole or not at all. The key that signs is
+        in it unless the file is for somebody else.
+        """
         with self._session() as session:
-            content = transfer.export(session, learner=self.learner)
+            content = transfer.export(session, learner=self.learner, key=key)
         transfer.write(content, path)
 
     def merge(self, path: Path) -> Merged:

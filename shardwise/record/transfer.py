@@ -55,8 +55,8 @@ def from_json(table: type[Row], values: Mapping[str, Any]) -> Row:
 # --- out
 
 
-def export(session: Session, *, learner: str) -> Content:
-    """All that the record holds of a learner, the key too, and of the learners who were merged into this one."""
+def export(session: Session, *, learner: str, key: bool = True) -> Content:
+    """All that the record holds of a learner, and of the learners who were merged into this one; `key`: the keys too."""
     former = select(Learner).where(Learner.joined == learner).order_by(Learner.made)
     content: Content = {
         "format": FORMAT,
@@ -66,6 +66,9 @@ def export(session: Session, *, learner: str) -> Content:
         "learner": as_json(session.get_one(Learner, learner)),
         "former": [as_json(row) for row in session.scalars(former)],
     }
+    if not key:
+        for each in (content["learner"], *content["former"]):
+            each["key"] = None
     for table in OWNED:
         rows = session.scalars(select(table).where(table.learner == learner).order_by(table.made, table.id))
         content[_plural(table)] = [as_json(row) for row in rows]

@@ -32,6 +32,15 @@ class Attempted:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Remembered:
+    """That a question was answered, when, and whether right."""
+
+    item: str
+    made: datetime
+    correct: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Issued:
     """A certificate that this learner was given."""
 
