@@ -13,7 +13,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ COURSE = Path(__file__).resolve().parent.parent / "lessons"
 NOTEBOOK = ".ipynb"
 NEW_VERSION = ".new"
 _LIST = Path(".shardwise") / "lessons.json"
+_LANGUAGE = Path(".shardwise") / "language"
 _FORMAT = 1
 
 
@@ -79,6 +80,22 @@ def restore(lesson: str, language: Language, *, course: Path = COURSE) -> tuple[
         listed.hashes[_key(target, root)] = _content(text)
         listed.write()
     return target, kept
+
+
+def remember(language: Language) -> None:
+    """Keeps the language whose home was opened last: there the course opens again. Of no weight where it can't be."""
+    with suppress(OSError):
+        path = folder() / _LANGUAGE
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, f"{language.code}\n".encode())
+
+
+def remembered() -> str | None:
+    """The code of the language whose home was opened last, if any was."""
+    try:
+        return (folder() / _LANGUAGE).read_text(encoding="utf-8").strip()[:20] or None
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def _shipped(language: Language, course: Path) -> list[Path]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from shardwise.classroom import grading_commands, marks_commands, student_commands
+from shardwise.classroom import grading_commands, hub_commands, marks_commands, student_commands
 from shardwise.plan_options import Lang, Printer
 
 
@@ -21,5 +21,6 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
         """Only declares the option."""
 
     student_commands.add(classroom, print_json=print_json, right_use=right_use)
+    hub_commands.add(classroom, print_json=print_json, right_use=right_use)
     marks_commands.add(classroom, print_json=print_json, right_use=right_use)
     grading_commands.add(classroom, print_json=print_json, right_use=right_use)

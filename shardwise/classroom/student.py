@@ -195,6 +195,16 @@ class Class:
                 factory.FetchAssignment(**parts, config=config).start()
         return self.assignment(id)
 
+    def refreshed(self) -> tuple[Assignment, ...]:
+        """All assignments, after what was given out since and feedback that waits were copied into the workspace."""
+        found = self.assignments()
+        for each in found:
+            if each.state == "released":
+                self.fetch(each.id)
+        if any(one.feedback_waits for each in found for one in each.handed_in):
+            self.fetch_feedback()
+        return self.assignments()
+
     def fetch_feedback(self) -> None:
         """Copies the feedback that waits. Feedback that can't be had now is not an error: it is asked for again."""
         waiting = {each.id for each in self.assignments() if any(one.feedback_waits for one in each.handed_in)}
@@ -328,6 +338,18 @@ def the_class(id: str | None) -> Class:
     if id not in found:
         raise CourseError("shardwise.hand-in-which-class", known=", ".join(found))
     return found[id]
+
+
+def class_of(assignment: str) -> Class:
+    """The class that gave out an assignment. Raises CourseError where none did."""
+    found = classes()
+    for each in found:
+        if any(one.id == assignment for one in each.assignments()):
+            return each
+    if not found:
+        return the_class(None)
+    known = ", ".join(one.id for each in found for one in each.assignments())
+    raise CourseError("shardwise.hand-in-unknown", assignment=assignment, known=known or "–")
 
 
 def _folders() -> list[str]:
