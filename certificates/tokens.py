@@ -36,7 +36,7 @@ class Token:
         return decode_base64url(self.header["jwk"]["x"]) if "jwk" in self.header else None
 
     def key_of(self, party: Party) -> PublicKey | None:
-        """Which of a party's pinned keys it says to be signed with: by name, or where it names none by the key itself."""
+        """Which of a party's pinned keys it says to be signed with: by name, or without one by the key itself."""
         if "kid" in self.header:
             return party.key(self.header["kid"])
         return next((each for each in party.keys if each.public == self.own_key), None)

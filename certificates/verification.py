@@ -49,8 +49,8 @@ class Step:
 class Stranger:
     """An issuer that the verifier's list doesn't have, or not with this key: all that is known of it.
 
-    ``domain``: what it calls itself; ``address``: where that domain publishes its keys; ``fingerprint``: of the key that
-    signed (None where the certificate doesn't carry it), to be compared with what the domain's owner says.
+    ``domain``: what it calls itself; ``address``: where that domain publishes its keys; ``fingerprint``: of the key
+    that signed (None where the certificate doesn't carry it), to be compared with what the domain's owner says.
     """
 
     did: str
@@ -67,7 +67,7 @@ class Verification:
     """``verdict``: ``practice``, ``issuer``, ``endorsed``, ``status-not-checked``, ``unknown-issuer`` or ``invalid``.
 
     ``credential`` is what was signed, and None unless the signature was found intact under a key that the issuer is
-    known by. ``sha256`` is the token's. ``issuer`` and ``endorsers``: names from the verifier's own list, never the ones
+    known by. ``sha256`` is the token's. ``issuer`` and ``endorsers``: names from the verifier's own list, never those
     that the certificate claims. ``stranger``: who it says to be from, where that list doesn't have them.
     """
 

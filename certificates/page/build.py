@@ -1,6 +1,7 @@
 """Puts the page together: template, style, scripts, rules and the words of every released language.
 
-The page may run exactly this script and this style (their hashes stand in its policy) and load nothing at all.
+The page may run exactly this script and this style (their hashes stand in its policy) and load nothing at all. An
+issuer's build has its keys pinned, and may ask its own status lists, and nothing else.
 """
 
 from __future__ import annotations
@@ -11,24 +12,38 @@ import json
 from pathlib import Path
 
 from certificates import strict
+from certificates.issuer import Issuer
 from translations import SOURCE, catalogs, language, languages, translator, wording
 
 FOLDER = Path(__file__).resolve().parent
 PAGE = FOLDER / "verify.html"
-_PARTS = ("step-", "result-", "verdict-", "page-", "format-", "signature-", "issuer-", "dates-", "revocation-")
-_MORE = ("recipient-", "evidence-", "conditions", "skipped", "issued-on", "course-version", "exercises-passed")
+_STEPS = ("step-", "result-", "verdict-", "format-", "signature-", "issuer-", "dates-", "revocation-", "recipient-")
+_MORE = (
+    "evidence-",
+    "conditions",
+    "skipped",
+    "issued-on",
+    "course-version",
+    "exercises-passed",
+    "awarded-on",
+    "expires-",
+)
+_LAST = ("page-", "score-of-mark", "attempt", "items", "and")
 
 
-def build() -> str:
-    """The whole page."""
+def build(issuer: Issuer | None = None) -> str:
+    """The whole page; with an issuer, the one that it hosts itself."""
     style = (FOLDER / "style.css").read_text(encoding="utf-8")
+    pinned = issuer.trust.as_json() if issuer else None
     script = f"const RULES = {_literal(strict.rules())};\nconst LANGUAGES = {_literal(_languages())};\n"
+    script += f"const PINNED = {_literal(pinned)};\n"
     script += "".join((FOLDER / name).read_text(encoding="utf-8") for name in ("verifier.js", "page.js"))
     policy = "; ".join(
         (
             "default-src 'none'",
             f"script-src '{_hash(script)}'",
             f"style-src '{_hash(style)}'",
+            *([f"connect-src {' '.join(issuer.party.status)}"] if issuer else []),
             "base-uri 'none'",
             "form-action 'none'",
         )
@@ -53,7 +68,7 @@ def _released() -> list[str]:
 
 def _languages() -> dict[str, object]:
     english = wording.messages(strict.FOLDER)
-    names = [each for each in english if each.startswith((*_PARTS, *_MORE))]
+    names = [each for each in english if each.startswith((*_STEPS, *_MORE, *_LAST))]
     built: dict[str, object] = {}
     for code in _released():
         chosen, words = language(code), catalogs.catalog(code, "certificates")

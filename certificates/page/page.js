@@ -1,7 +1,10 @@
 // What the reader sees and does. Every text goes in as text, never as markup.
 
 const at = (id) => document.getElementById(id);
-const state = { language: "en", bytes: null, judged: null, notice: null };
+const state = { language: "en", bytes: null, judged: null, notice: null, trust: NOBODY, listed: null };
+// An issuer's own page has its keys in it and may ask its server; any other is given a list by the reader, and asks nobody.
+const ask = PINNED ? askServer : null;
+if (PINNED) state.trust = readTrust(new TextEncoder().encode(JSON.stringify(PINNED)));
 
 const say = (id, values = {}) =>
   (LANGUAGES[state.language].messages[id] ?? LANGUAGES.en.messages[id]).replace(/\{(\w+)\}/g, (_, name) => `\u2068${values[name]}\u2069`);
@@ -13,6 +16,9 @@ function make(tag, text, attributes = {}) {
   return element;
 }
 
+// An issuer's name from the reader's own list, in the reader's language.
+const nameOf = ({ names }) => names[state.language] ?? names.en ?? Object.values(names)[0];
+
 function show() {
   const { direction } = LANGUAGES[state.language];
   document.documentElement.lang = state.language;
@@ -20,16 +26,21 @@ function show() {
   document.title = `${say("page-title")} - Shardwise`;
   for (const element of document.querySelectorAll("[data-say]")) element.textContent = say(element.dataset.say);
   at("language").setAttribute("aria-label", say("page-language-choice"));
+  at("listed").textContent = state.listed === null ? "" : say("page-trust-loaded", { count: state.listed });
+  const pinned = PINNED && { issuer: nameOf(PINNED.issuers[0]) };
+  at("intro").textContent = pinned ? say("page-intro-issuer", pinned) : say("page-intro");
+  if (pinned) document.title = `${say("page-title")} - ${pinned.issuer}`;
   at("notice").hidden = !state.notice;
   at("notice").textContent = state.notice ? say(state.notice) : "";
   at("result").hidden = !state.judged;
   if (state.judged) showJudged(state.judged);
 }
 
-function showJudged({ verdict, steps, credential, sha256 }) {
+function showJudged({ verdict, steps, credential, sha256, issuer, endorsers, stranger }) {
   const result = at("result");
   result.dataset.verdict = verdict;
-  at("verdict").textContent = say(`verdict-${verdict}`);
+  const names = { issuer: issuer && nameOf(issuer), endorsers: endorsers.map(nameOf).join(say("and")) };
+  at("verdict").textContent = say(`verdict-${verdict}`, names);
   at("meaning").textContent = say(`verdict-${verdict}-meaning`);
   at("steps").replaceChildren(
     ...steps.map((each) => {
@@ -44,13 +55,28 @@ function showJudged({ verdict, steps, credential, sha256 }) {
       return item;
     }),
   );
+  at("stranger").hidden = !stranger;
+  if (stranger) {
+    const { domain, fingerprint, address, did } = stranger;
+    at("stranger-facts").replaceChildren(
+      ...row(say("page-domain"), domain, "holder"),
+      ...(fingerprint ? row(say("page-fingerprint"), fingerprint, "code") : []),
+      ...row(say("page-issuer-id"), did, "code"),
+    );
+    at("confirm").textContent = say(fingerprint ? "page-confirm" : "page-confirm-keyless", { domain, address });
+  }
   at("signed").hidden = !credential;
   const { facts, details } = credential ? claims(credential, sha256) : { facts: [], details: [] };
   at("facts").replaceChildren(...facts.flat());
   at("details").replaceChildren(...details.flat());
 }
 
-const shown = (values) => ("date" in values ? { ...values, date: day(values.date) } : values);
+function shown(values) {
+  const words = { ...values };
+  if ("date" in values) words.date = day(values.date);
+  if ("issuer" in values) words.issuer = nameOf(values.issuer);
+  return words;
+}
 
 const day = (text) =>
   new Intl.DateTimeFormat(`${LANGUAGES[state.language].locale}-u-nu-latn`, { dateStyle: "long", timeZone: "UTC" }).format(
@@ -58,6 +84,61 @@ const day = (text) =>
   );
 
 function claims(credential, sha256) {
+  const { facts, details } = isExam(credential) ? examClaims(credential) : unitClaims(credential);
+  const achievement = credential.credentialSubject.achievement;
+  return {
+    facts,
+    details: [
+      ...details,
+      row(say("page-language"), languageName(achievement.inLanguage)),
+      row(say("course-version"), achievement.version),
+      row(say("page-issuer-id"), credential.issuer.id, "code"),
+      row(say("page-id"), credential.id, "code"),
+      row(say("page-hash"), sha256, "code"),
+    ],
+  };
+}
+
+function examClaims(credential) {
+  const subject = credential.credentialSubject;
+  const achievement = subject.achievement;
+  const evidence = byName(credential.evidence, "genre", "narrative") ?? new Map();
+  const names = byName(achievement.resultDescription, "id", "name") ?? new Map();
+  const results = resultsOf(credential) ?? new Map();
+  const scored = (id) => {
+    const [value, mark] = results.get(id) ?? [];
+    if (value === undefined) return "-";
+    return mark === undefined ? `${value}%` : say("score-of-mark", { score: `${value}%`, mark: `${mark}%` });
+  };
+  const part = (kind) => [...results.keys()].filter((id) => id.startsWith(`${achievement.id}:${kind}:`));
+  const [holder, other] = subject.identifier.filter((each) => each.identityType === "name");
+  const [attempt, most] = (evidence.get("attempt-number") ?? "").split("/");
+  const practical = `${achievement.id}:labs`;
+  const awarded = credential.awardedDate ?? credential.validFrom;
+  return {
+    facts: [
+      row(say("page-holder"), holder?.identityHash ?? "-", "holder"),
+      ...(other ? [row(say("page-holder-other"), other.identityHash, "holder")] : []),
+      row(say("page-exam"), achievement.name),
+      row(say("awarded-on"), day(awarded)),
+      ...(awarded.slice(0, 10) === credential.validFrom.slice(0, 10)
+        ? []
+        : [row(say("issued-on"), day(credential.validFrom))]),
+      row(say("expires-on"), credential.validUntil ? day(credential.validUntil) : say("expires-never")),
+      row(say("result-quiz"), scored(`${achievement.id}:quiz`)),
+      ...(results.has(practical) ? [row(say("result-labs"), scored(practical))] : []),
+      row(say("conditions"), say(evidence.get("supervised") === "yes" ? "conditions-supervised" : "conditions-unsupervised")),
+      row(say("attempt"), most ? say("attempt-of", { attempt, attempts: most }) : attempt),
+      row(say("items"), say(evidence.get("items") === "public" ? "items-public" : "items-private")),
+    ],
+    details: [
+      ...[...part("objective"), ...part("lab")].map((id) => row(names.get(id) ?? "-", scored(id))),
+      ...(evidence.has("replaces") ? [row(say("page-replaces"), evidence.get("replaces"), "code")] : []),
+    ],
+  };
+}
+
+function unitClaims(credential) {
   const subject = credential.credentialSubject;
   const achievement = subject.achievement;
   const evidence = byName(credential.evidence, "genre", "narrative") ?? new Map();
@@ -76,14 +157,7 @@ function claims(credential, sha256) {
       row(say("exercises-passed"), evidence.get("checks") ?? "-"),
       row(say("conditions"), say(conditions)),
     ],
-    details: [
-      ...objectives.map((id) => row(names.get(id) ?? "-", percent(id))),
-      row(say("page-language"), languageName(achievement.inLanguage)),
-      row(say("course-version"), achievement.version),
-      row(say("page-issuer-id"), credential.issuer.id, "code"),
-      row(say("page-id"), credential.id, "code"),
-      row(say("page-hash"), sha256, "code"),
-    ],
+    details: objectives.map((id) => row(names.get(id) ?? "-", percent(id))),
   };
 }
 
@@ -106,9 +180,16 @@ function row(label, value, kind = "value") {
 async function judge(bytes) {
   state.bytes = bytes;
   state.notice = (await knowsEd25519()) ? null : "page-no-ed25519";
-  state.judged = state.notice ? null : await verify(bytes, at("email").value);
+  if (!state.notice && ask) showWaiting();
+  state.judged = state.notice ? null : await verify(bytes, at("email").value, { trust: state.trust, ask });
   show();
   at(state.notice ? "notice" : "verdict").focus();
+}
+
+// While the issuer's server is asked.
+function showWaiting() {
+  at("notice").hidden = false;
+  at("notice").textContent = say("page-wait");
 }
 
 async function knowsEd25519() {
@@ -130,6 +211,22 @@ async function judgeFile(file) {
     state.judged = null;
     show();
   }
+}
+
+async function loadTrust(file) {
+  if (!file) return;
+  try {
+    state.trust = readTrust(new Uint8Array(await file.slice(0, RULES.trust_bytes + 1).arrayBuffer()));
+    state.listed = state.trust.issuers.size;
+    state.notice = null;
+  } catch {
+    state.trust = NOBODY;
+    state.listed = null;
+    state.notice = "page-trust-wrong";
+    state.judged = null;
+  }
+  show();
+  if (state.bytes && !state.notice) await judge(state.bytes);
 }
 
 async function judgeFragment() {
@@ -158,6 +255,8 @@ at("page").hidden = false;
 
 at("language").addEventListener("change", () => choose(at("language").value));
 at("file").addEventListener("change", () => judgeFile(at("file").files[0]));
+at("trust").addEventListener("change", () => loadTrust(at("trust").files[0]));
+at("own-list").hidden = PINNED !== null;
 at("verify").addEventListener("click", () => judge(new TextEncoder().encode(at("paste").value)));
 at("email").addEventListener("change", () => state.bytes && judge(state.bytes));
 document.addEventListener("dragover", (event) => {
