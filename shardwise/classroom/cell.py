@@ -1,19 +1,23 @@
 """What runs in the sandbox beside the ranks: it takes orders on its input, one a line, runs a case, and hands out what
 the ranks left.
 
-`python cell.py BYTES`, with `labs` on the path and nothing else of the course; BYTES is what each process may map. An
-order is JSON: the student's file, exercise, number of the case, ranks, seed, timeout, patience. An answer is one line
-of JSON and after it the files that it names, byte for byte. What is sent from here may be forged by the code that ran:
-the reader believes nothing but the values, and compares those.
+`python cell.py BYTES SECONDS`, with `labs` on the path and nothing else of the course; BYTES is what each process may
+map, SECONDS what it may compute. It ends, and all in the sandbox with it, when nobody holds the other end of its input
+any more. An order is JSON: the student's file, exercise, number of the case, ranks, seed, timeout, patience. An answer
+is one line of JSON and after it the files that it names, byte for byte. What is sent from here may be forged by the
+code that ran: the reader believes nothing but the values, and compares those.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
+import select
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,16 +30,48 @@ FOLDER = Path("/student")
 """Where the student's file lies in the sandbox."""
 
 
+LEFT_OPEN = 512
+"""Files that one process may hold open: each may keep memory that no count of processes sees."""
+LARGEST = 256 * 2**20
+"""Bytes of one file."""
+
+
 def main() -> None:
     """Until the input ends."""
-    space = int(sys.argv[1])
-    resource.setrlimit(resource.RLIMIT_AS, (space, space))
+    _limit(space=int(sys.argv[1]), seconds=int(sys.argv[2]))
+    confined.harden()
+    threading.Thread(target=_end_with, args=(os.dup(0),), name="lifeline", daemon=True).start()
     orders, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     _close_to_ranks()
     os.environ[confined.VARIABLE] = "1"
     for line in orders:
         _answer(json.loads(line), answers)
     shut_down()
+
+
+def _limit(*, space: int, seconds: int) -> None:
+    """What the kernel holds each process to, as root too; the watcher outside adds up all of them."""
+    limits = {
+        resource.RLIMIT_AS: space,
+        resource.RLIMIT_CPU: seconds,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_FSIZE: LARGEST,
+        resource.RLIMIT_NOFILE: LEFT_OPEN,
+    }
+    for each, limit in limits.items():
+        most = resource.getrlimit(each)[1]
+        limit = limit if most == resource.RLIM_INFINITY else min(limit, most)
+        resource.setrlimit(each, (limit, limit))
+    with contextlib.suppress(OSError):  # if this machine has no memory left, this goes first
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+
+
+def _end_with(pipe: int) -> None:
+    """Ends this process when the other end of a pipe is closed, whatever else it does; all others end with it."""
+    waiting = select.poll()
+    waiting.register(pipe, 0)
+    waiting.poll()
+    os._exit(1)
 
 
 def _close_to_ranks() -> None:

@@ -1,47 +1,56 @@
-"""A sandbox for one submission: no network, no files but the course's labs, and an end to time, memory, processes and
-output. Nothing of it survives.
+"""A sandbox for one submission: no network, no files but the course's labs, and an end to time, CPU time, memory,
+processes, threads, files and output. Nothing of it survives.
 
-bubblewrap makes it (`walls`), as root or as an ordinary user. Ranks refuse themselves new processes before a student's
-code runs (`labs.exercises.confined`); a watcher outside counts memory and processes of the whole tree and ends it. What
-comes out is bytes on a pipe, never a file on this machine.
+bubblewrap or an OCI runtime makes it (`walls`), as root or as an ordinary user. Ranks refuse themselves new processes
+before a student's code runs (`labs.exercises.confined`); a watcher outside counts what the whole tree of processes uses
+and ends it. What comes out is bytes on a pipe, never a file on this machine, and texts are made visible before anything
+else sees them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import select
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any, get_args
+from typing import Any, get_args
 
 from labs.runner import RankFailed, Run
 from labs.runner.results import Folder, Kind, RankResult, read_value
 from shardwise.classroom import cell, processes, walls
+from shardwise.classroom.interior import CELL, WRITABLE
+from shardwise.classroom.visible import visible, visible_json
 from translations import SOURCE, CourseError, translator
 
 HEAD = 8_000_000
 """Bytes of the line before the files of an answer."""
 LOOK = 0.1
 """Seconds between two looks of the watcher."""
+PRINTED = 1_100_000
+"""Characters of what one rank printed."""
+TEXT = 2_000
+"""Characters of one text in a rank's report: it may be told to the student."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one submission may use: wall seconds in all, bytes of memory of all its processes together, processes, and
-    bytes that one case hands out.
+    """What one submission may use: wall and CPU seconds in all, bytes of memory of all its processes and files
+    together, processes, threads, files, and bytes that one case hands out.
     """
 
     seconds: float = 180.0
+    cpu: float = 300.0
     memory: int = 4 * 2**30
     processes: int = 40
+    threads: int = 1_000
+    files: int = 20_000
     handed_out: int = 64 * 2**20
 
     @property
@@ -59,23 +68,16 @@ class Broken(CourseError):
 
 
 @contextlib.contextmanager
-def sandbox(limits: Limits | None = None) -> Iterator[Sandbox]:
-    """A sandbox for as long as the block lasts. Raises CourseError where none can be made."""
-    if (missing := walls.unavailable()) is not None:
+def sandbox(limits: Limits | None = None, *, by: str | None = None) -> Iterator[Sandbox]:
+    """A sandbox for as long as the block lasts, by the backend of this name or the first that works.
+
+    Raises CourseError where none can be made.
+    """
+    if (missing := walls.unavailable(by)) is not None:
         raise missing
     limits = limits or Limits()
     with TemporaryDirectory(prefix="shardwise-sandbox-", ignore_cleanup_errors=True) as folder:
-        place = Path(folder)
-        process = subprocess.Popen(
-            [*walls.walls(place=place), sys.executable, walls.CELL, str(limits.address_space)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        box = Sandbox(process, process.stdin, process.stdout, limits=limits, place=place)
+        box = Sandbox(walls.backend(by), limits=limits, place=Path(folder))
         try:
             yield box
         finally:
@@ -85,11 +87,14 @@ def sandbox(limits: Limits | None = None) -> Iterator[Sandbox]:
 class Sandbox:
     """A sandbox that runs: `execute` runs one case of a check in it. Made by `sandbox`."""
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], orders: IO[bytes], answers: IO[bytes], *, limits: Limits, place: Path
-    ) -> None:
+    def __init__(self, by: walls.Backend, *, limits: Limits, place: Path) -> None:
         self.limits = limits
-        self._process, self._orders, self._answers, self._place = process, orders, answers, place
+        self._by, self._place = by, place
+        program = walls.cell_command(str(limits.address_space), str(math.ceil(limits.cpu)))
+        self._process = walls.started(by, place, program)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._orders, self._answers = self._process.stdin, self._process.stdout
         self._deadline = time.monotonic() + limits.seconds
         self._came = bytearray()
         self._limit: str | None = None
@@ -114,24 +119,24 @@ class Sandbox:
         begun = time.monotonic()
         self._send(json.dumps(order).encode() + b"\n")
         head = self._head()
-        outputs = tuple(str(each) for each in head["outputs"][:ranks]) + ("",) * (ranks - len(head["outputs"]))
+        outputs = tuple(visible(str(each), longest=PRINTED) for each in head["outputs"][:ranks])
+        outputs += ("",) * (ranks - len(outputs))
         if head["failed"] is not None:
             raise _failed(head["failed"], outputs, inside=str(cell.FOLDER / file.name), outside=str(file), ranks=ranks)
         folder = Folder(self._place / f"case-{number}", temporary=False)
         folder.path.mkdir(exist_ok=True)
         self._take(head["files"], folder.path, ranks)
         results = tuple(
-            RankResult(rank=rank, value=read_value(folder.path, rank), output=outputs[rank], _folder=folder)
+            RankResult(rank=rank, value=_value(folder.path, rank), output=outputs[rank], _folder=folder)
             for rank in range(ranks)
         )
         return Run(ranks=results, seconds=time.monotonic() - begun, _folder=folder)
 
     def end(self) -> None:
-        """Leaves nothing of it. bubblewrap is the first process of the namespace: with it all others end."""
+        """Leaves nothing of it."""
         self._over.set()
-        self._process.kill()
-        self._process.wait()
         self._watcher.join()
+        self._by.end(self._process)
         for pipe in (self._orders, self._answers):
             with contextlib.suppress(OSError):  # what was not written yet has no reader any more
                 pipe.close()
@@ -193,33 +198,50 @@ class Sandbox:
 
     def _broken(self, limit: str = "ended") -> Broken:
         """The sandbox is over; the limit that the watcher saw says more than that it ended."""
-        self._process.kill()
+        self._over.set()
         self._watcher.join()
+        self._by.end(self._process)
         return Broken(self._limit or limit)
 
     # --- the watcher
 
     def _watch(self) -> None:
-        """Ends the sandbox when its time, memory or number of processes is used up."""
+        """Ends the sandbox when something of it is used up."""
         while not self._over.wait(LOOK) and self._process.poll() is None:
             self._limit = self._reached()
             if self._limit is not None:
-                self._process.kill()
+                self._by.end(self._process)
                 return
 
     def _reached(self) -> str | None:
         """The limit that the whole tree of processes has reached, if any."""
-        tree = tuple(processes.descendants(self._process.pid))
         if time.monotonic() > self._deadline:
             return "time"
-        if len(tree) > self.limits.processes:
-            return "processes"
-        return "memory" if sum(processes.memory(each) for each in tree) > self.limits.memory else None
+        tree = tuple(processes.descendants(self._process.pid))
+        size, files = max((processes.held(each, WRITABLE, sign=CELL) for each in tree[:2]), default=(0, 0))
+        used = processes.use(tree, bound=self.limits.memory - size)
+        reached = {
+            "processes": used.processes > self.limits.processes,
+            "threads": used.threads > self.limits.threads,
+            "files": files > self.limits.files,
+            "memory": used.memory + size > self.limits.memory,
+            "cpu": used.cpu > self.limits.cpu,
+        }
+        return next((name for name, over in reached.items() if over), None)
+
+
+def _value(folder: Path, rank: int) -> Any:
+    """The JSON that a rank left, its texts made visible."""
+    try:
+        return visible_json(read_value(folder, rank), longest=TEXT)
+    except RecursionError as error:
+        raise CourseError("labs.report-broken", rank=rank, detail=error) from error
 
 
 def _failed(told: Any, outputs: tuple[str, ...], *, inside: str, outside: str, ranks: int) -> CourseError:
     """The error that the runner in the sandbox raised, as far as what was told can be one; else Broken."""
     try:
+        told = visible_json(told)
         id, values = str(told["id"]), {str(key): each for key, each in dict(told["values"]).items()}
         CourseError(id, **values).in_language(translator(SOURCE))
         if "kind" not in told:
@@ -238,5 +260,5 @@ def _failed(told: Any, outputs: tuple[str, ...], *, inside: str, outside: str, r
             outputs=outputs,
             **values,
         )
-    except (LookupError, TypeError, ValueError, AttributeError):
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
         return Broken("forged")

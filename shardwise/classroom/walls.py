@@ -1,89 +1,122 @@
-"""The walls of a sandbox, as arguments of bubblewrap: namespaces of its own for users, processes, network, host name
-and messages; nothing of the machine but Python and the labs, read-only; small folders in memory to write in.
+"""The walls of a sandbox, and who builds them on this machine: bubblewrap, or an OCI runtime where that is barred or
+missing. All show the same interior and give the same guarantees; which it is, is tried, not guessed.
 """
 
 from __future__ import annotations
 
 import functools
-import shutil
+import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Protocol
 
-from shardwise.classroom import cell
+from shardwise.classroom.bubblewrap import Bubblewrap
+from shardwise.classroom.interior import CELL, Interior, interior
+from shardwise.classroom.oci import CRUN, RUNC
 from translations import CourseError
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-COURSE = "/course"
-"""Where the course's own packages lie in the sandbox."""
-CELL = f"{COURSE}/cell.py"
-PACKAGES = ("labs", "translations")
-HIDDEN = ("solution.py", "faded.py", "broken.py")
-"""What an exercise's folder holds and no submission may read: empty files stand in their place."""
-ETC = {"hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n", "nsswitch.conf": "hosts: files\n"}
-"""Files of /etc, so that a rank knows its own machine's name."""
-WRITABLE = ("/dev/shm", "/tmp", str(cell.FOLDER))
-FILES = 256 * 2**20
-"""Bytes that each of the folders in memory may hold."""
-ENVIRONMENT = {
-    "HOME": "/tmp",
-    "LANG": "C.UTF-8",
-    "OMP_NUM_THREADS": "1",
-    "PATH": "/usr/bin",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "PYTHONPATH": COURSE,
-}
-TRIAL = "from labs.exercises.confined import confine; confine()"
+VARIABLE = "SHARDWISE_SANDBOX"
+"""In the environment: the backend that must be taken, by its name."""
+PATIENCE = 60.0
+"""Seconds for a trial: it starts Python, on a machine that may be busy."""
+TRIAL = (
+    "from labs.exercises.confined import confine, harden; import os, socket; harden(); confine();"
+    "socket.create_server(('127.0.0.1', 0)); open('/tmp/trial', 'w').close(); print('held')"
+)
+"""What every sandbox must allow, and the filters that it must take."""
 
 
-@functools.cache
-def unavailable() -> CourseError | None:
-    """Why no sandbox can be made on this machine; None where one can. Tried, not guessed."""
-    if shutil.which("bwrap") is None:
-        return CourseError("shardwise.sandbox-no-bubblewrap")
-    with TemporaryDirectory(prefix="shardwise-sandbox-") as place:
-        command = [*walls(place=Path(place)), sys.executable, "-c", TRIAL]
-        try:
-            tried = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return CourseError("shardwise.sandbox-refused", detail=str(error))
-    if tried.returncode != 0:
-        return CourseError("shardwise.sandbox-refused", detail=tried.stderr.strip()[-500:])
+class Backend(Protocol):
+    """Who builds walls. `end` leaves no process of what `command` started, whatever it did."""
+
+    @property
+    def name(self) -> str: ...
+
+    def missing(self) -> CourseError | None:
+        """What is not installed here, if anything."""
+
+    def command(self, inside: Interior, place: Path, program: Sequence[str]) -> list[str]:
+        """What starts the program within walls. `place` is a folder of this sandbox's own on this machine."""
+
+    def end(self, process: subprocess.Popen[bytes]) -> None: ...
+
+    def __hash__(self) -> int: ...
+
+
+BACKENDS: tuple[Backend, ...] = (Bubblewrap(), CRUN, RUNC)
+"""In the order in which they are tried."""
+
+
+def unavailable(name: str | None = None) -> CourseError | None:
+    """Why no sandbox can be made on this machine; None where one can."""
+    try:
+        backend(name)
+    except CourseError as error:
+        return error
     return None
 
 
-def walls(*, place: Path) -> list[str]:
-    """What stands before the command to be run. `place` is a folder of this sandbox's own: it gets the files that are
-    shown in place of the machine's.
+def backend(name: str | None = None) -> Backend:
+    """The backend of this name, or that the environment names, else the first that works here.
+
+    Raises CourseError, with what each of them said, where none does.
     """
-    for name, text in {"empty": "", **ETC}.items():
-        (place / name).write_text(text, encoding="ascii")
-    built = ["bwrap", "--unshare-all", "--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000"]
-    built += ["--cap-drop", "ALL", "--die-with-parent", "--new-session", "--clearenv", "--hostname", "sandbox"]
-    for system in map(Path, ("/usr", "/lib", "/lib64", "/bin")):
-        if system.is_symlink():
-            built += ["--symlink", str(system.readlink()), str(system)]
-        elif system.exists():
-            built += _shown(system)
-    built += ["--proc", "/proc", "--dev", "/dev"]
-    for folder in WRITABLE:  # before what is shown, which may lie below one of them on this machine
-        built += ["--size", str(FILES), "--tmpfs", folder]
-    for python in dict.fromkeys((sys.base_prefix, sys.prefix)):
-        built += [] if python == "/usr" else _shown(python)
-    for package in PACKAGES:
-        built += _shown(ROOT / package, f"{COURSE}/{package}")
-    built += _shown(Path(cell.__file__), CELL)
-    for name in ETC:
-        built += _shown(place / name, f"/etc/{name}")
-    exercises = ROOT / "labs" / "exercises"
-    for hidden in sorted(each for name in HIDDEN for each in exercises.glob(f"*/{name}")):
-        built += _shown(place / "empty", f"{COURSE}/{hidden.relative_to(ROOT)}")
-    for variable, value in ENVIRONMENT.items():
-        built += ["--setenv", variable, value]
-    return [*built, "--chdir", str(cell.FOLDER), "--remount-ro", "/"]
+    name = name or os.environ.get(VARIABLE) or None
+    known = {each.name: each for each in BACKENDS}
+    if name is not None and name not in known:
+        raise CourseError("shardwise.sandbox-unknown", name=name, known=", ".join(known))
+    reasons = []
+    for each in BACKENDS if name is None else (known[name],):
+        if (reason := refusal(each)) is None:
+            return each
+        reasons.append((each, reason))
+    missing = [each.name for each, _ in reasons if each.missing()]
+    if len(reasons) == 1:
+        raise reasons[0][1]
+    if len(missing) == len(reasons):
+        raise CourseError("shardwise.sandbox-none", programs=", ".join(missing))
+    said = [f"{each.name}: {reason}" for each, reason in reasons if each.name not in missing]
+    raise CourseError("shardwise.sandbox-all-refused", detail=" ".join(said))
 
 
-def _shown(outside: Path | str, inside: Path | str | None = None) -> list[str]:
-    """A file or folder that can be read in the sandbox."""
-    return ["--ro-bind", str(outside), str(inside or outside)]
+@functools.cache
+def refusal(each: Backend) -> CourseError | None:
+    """Why this backend makes no sandbox here; None where it does. Once found it stays so for this process."""
+    if (missing := each.missing()) is not None:
+        return missing
+    with TemporaryDirectory(prefix="shardwise-sandbox-", ignore_cleanup_errors=True) as folder:
+        try:
+            process = started(each, Path(folder), [sys.executable, "-c", TRIAL], errors=subprocess.PIPE)
+        except OSError as error:
+            return CourseError("shardwise.sandbox-refused", program=each.name, detail=str(error))
+        try:
+            out, errors = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired as error:
+            out, errors = b"", str(error).encode()
+        finally:
+            each.end(process)
+    if out.strip() == b"held":
+        return None
+    detail = errors.decode("utf-8", "replace").strip()[-500:]
+    return CourseError("shardwise.sandbox-refused", program=each.name, detail=detail or str(process.returncode))
+
+
+def started(
+    by: Backend, place: Path, program: Sequence[str], *, errors: int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
+    """The program, within walls."""
+    return subprocess.Popen(
+        by.command(interior(place), place, program),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        start_new_session=True,
+    )
+
+
+def cell_command(*words: str) -> list[str]:
+    """What runs in a sandbox that takes orders."""
+    return [sys.executable, "-P", CELL, *words]

@@ -23,12 +23,6 @@ class Machine:
     local_rank: int = 0
     backends: dict[str, str]
 
-    @property
-    def right(self) -> tuple[str, str]:
-        if self.kind is None or self.kind not in self.backends or self.count < self.ranks:
-            return CPU
-        return f"{self.kind}:{self.local_rank}", f"cpu:gloo,{self.kind}:{self.backends[self.kind]}"
-
 
 MACHINES = {
     "laptop": Machine(kind=None, count=0, ranks=4, local_rank=2, backends=BACKENDS),
@@ -50,6 +44,12 @@ def work(student: Student, case: Case, seed: int, group: Any) -> Work:
     return Work(value=found)
 
 
+def right_of(asked: Machine) -> tuple[str, str]:
+    if asked.kind is None or asked.kind not in asked.backends or asked.count < asked.ranks:
+        return CPU
+    return f"{asked.kind}:{asked.local_rank}", f"cpu:gloo,{asked.kind}:{asked.backends[asked.kind]}"
+
+
 def compare(case: Case, seed: int, results: Sequence[Result]) -> Iterator[Failure]:
     (result,) = results
     for name, asked in MACHINES.items():
@@ -59,21 +59,22 @@ def compare(case: Case, seed: int, results: Sequence[Result]) -> Iterator[Failur
 def compare_place(got: object, asked: Machine) -> Iterator[Failure]:
     told: dict[str, object] = {"kind": str(asked.kind), "count": asked.count, "ranks": asked.ranks}
     told["local_rank"] = asked.local_rank
+    right = right_of(asked)
     if not isinstance(got, list):
         yield Failure(group="shape", id="not-a-pair", values={**told, "got": str(got)})
         return
     device, backend = got
-    told |= {"got": f"{device}, {backend}", "expected": ", ".join(asked.right)}
-    if device != asked.right[0]:
+    told |= {"got": f"{device}, {backend}", "expected": ", ".join(right)}
+    if device != right[0]:
         yield Failure(group="device", id=_device(device, asked), values=told)
-    elif backend != asked.right[1]:
+    elif backend != right[1]:
         id = "host-left-out" if backend == f"{asked.kind}:{asked.backends.get(str(asked.kind))}" else "backend"
         yield Failure(group="backend", id=id, values=told)
 
 
 def _device(device: str, asked: Machine) -> str:
     """The id of what a wrong device means."""
-    if asked.right == CPU:
+    if right_of(asked) == CPU:
         if asked.kind is None:
             return "nothing-there"
         return "shared" if asked.kind in asked.backends else "cannot-talk"

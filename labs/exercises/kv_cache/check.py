@@ -19,8 +19,8 @@ CASES = (
 B, D, HEADS, TOKENS, ROOM = 3, 8, 4, 5, 7
 
 
-class Twin:
-    """The whole attention on one process, in float64, over all tokens at once."""
+class Given:
+    """Weights and tokens, in float64."""
 
     def __init__(self, seed: int) -> None:
         chance = generator(seed, 17)
@@ -29,6 +29,10 @@ class Twin:
         for parameter in (*self.qkv.parameters(), *self.out.parameters()):
             parameter.data = torch.randn(parameter.shape, generator=chance, dtype=torch.float64)
         self.x_TBD = torch.randn(TOKENS, B, D, generator=chance, dtype=torch.float64)
+
+
+class Twin(Given):
+    """The whole attention on one process, over all tokens at once."""
 
     @torch.no_grad()
     def parts(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -62,10 +66,10 @@ def own(rank: int, ranks: int) -> slice:
 
 
 def work(student: Student, case: Case, seed: int, group: dist.ProcessGroup) -> Work:
-    twin = Twin(seed)
-    attention: Any = student["CachedAttention"](twin.qkv, twin.out, heads=HEADS, sequences=B, room=ROOM, group=group)
+    asked = Given(seed)
+    attention: Any = student["CachedAttention"](asked.qkv, asked.out, heads=HEADS, sequences=B, room=ROOM, group=group)
     outputs, moved = [], 0
-    for x_BD in twin.x_TBD:
+    for x_BD in asked.x_TBD:
         with torch.no_grad(), Tracker() as tracker:
             y = attention.step(x_BD.clone())
         moved = sum(count.bytes for count in tracker.collectives.values())

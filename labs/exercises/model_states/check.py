@@ -9,6 +9,8 @@ from labs.exercises.trial import Case, Failure, Result, Student, Work, kind
 
 CASES = (Case(name="arithmetic", ranks=1, communicates=False),)
 PARAMETERS = (1, 124_439_808, 7_000_000_000)
+PRECISIONS = ("fp32", "bf16")
+STATES = ("parameters", "gradients", "optimizer_states")
 PER_PARAMETER = {
     "fp32": {"parameters": 4, "gradients": 4, "optimizer_states": 8},
     "bf16": {"parameters": 2, "gradients": 2, "optimizer_states": 12},
@@ -28,14 +30,14 @@ MEANINGS = {
 def work(student: Student, case: Case, seed: int, group: Any) -> Work:
     model_states = student["model_states"]
     found: dict[str, Any] = {}
-    for precision, expected in PER_PARAMETER.items():
+    for precision in PRECISIONS:
         for parameters in PARAMETERS:
             given = model_states(parameters, precision=precision)
             key = f"{precision}-{parameters}"
             if not isinstance(given, dict):
                 found[key] = kind(given)
                 continue
-            found[key] = {name: plain(given.get(name)) for name in expected}
+            found[key] = {name: plain(given.get(name)) for name in STATES}
     return Work(value=found)
 
 

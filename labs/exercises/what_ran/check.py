@@ -15,13 +15,12 @@ P = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What was printed, and what really ran."""
+    """What was printed of a launch."""
 
     wrapped: str
     adam: tuple[int, ...]
     sent: dict[str, int]
     each: int = 8
-    right: str
 
     @property
     def report(self) -> dict[str, Any]:
@@ -31,29 +30,30 @@ class Launch:
 REDUCED, GATHERED = {"all_reduce": 8 * P}, {"reduce_scatter": 4 * P, "all_gather": 4 * P}
 COUNTERS = 4 * 28
 LAUNCHES = {
-    "ddp": Launch(
-        wrapped="DistributedDataParallel", adam=(8 * P + COUNTERS,) * 2, sent=REDUCED, right="replicated"
-    ),
-    "zero-2": Launch(wrapped="GPT", adam=(4 * P, 4 * P), sent=GATHERED, right="sharded"),
-    "engine": Launch(
-        wrapped="DeepSpeedEngine", adam=(6 * P, 6 * P), sent={**REDUCED, "all_gather": 4 * P}, each=12, right="sharded"
-    ),
-    "stage-0": Launch(wrapped="DeepSpeedEngine", adam=(8 * P + COUNTERS,) * 2, sent=REDUCED, right="replicated"),
+    "ddp": Launch(wrapped="DistributedDataParallel", adam=(8 * P + COUNTERS,) * 2, sent=REDUCED),
+    "zero-2": Launch(wrapped="GPT", adam=(4 * P, 4 * P), sent=GATHERED),
+    "engine": Launch(wrapped="DeepSpeedEngine", adam=(6 * P, 6 * P), sent={**REDUCED, "all_gather": 4 * P}, each=12),
+    "stage-0": Launch(wrapped="DeepSpeedEngine", adam=(8 * P + COUNTERS,) * 2, sent=REDUCED),
     "zero-redundancy": Launch(
-        wrapped="DistributedDataParallel", adam=(4 * P + 40, 4 * P), sent={**REDUCED, "broadcast": 4 * P},
-        right="sharded",
+        wrapped="DistributedDataParallel", adam=(4 * P + 40, 4 * P), sent={**REDUCED, "broadcast": 4 * P}
     ),
-    "alone": Launch(wrapped="GPT2LMHeadModel", adam=(8 * P + COUNTERS,) * 4, sent={}, right="alone"),
-    "alone-by-zeros": Launch(
-        wrapped="DistributedDataParallel", adam=(8 * P, 8 * P), sent={"all_reduce": 0}, right="alone"
-    ),
-    "bf16": Launch(
-        wrapped="DistributedDataParallel", adam=(4 * P, 4 * P), sent={"all_reduce": 4 * P}, each=4, right="replicated"
-    ),
-    "uneven": Launch(
-        wrapped="DistributedDataParallel", adam=(0, 8 * P, 8 * P), sent=REDUCED, right="replicated"
-    ),
-}  # fmt: skip
+    "alone": Launch(wrapped="GPT2LMHeadModel", adam=(8 * P + COUNTERS,) * 4, sent={}),
+    "alone-by-zeros": Launch(wrapped="DistributedDataParallel", adam=(8 * P, 8 * P), sent={"all_reduce": 0}),
+    "bf16": Launch(wrapped="DistributedDataParallel", adam=(4 * P, 4 * P), sent={"all_reduce": 4 * P}, each=4),
+    "uneven": Launch(wrapped="DistributedDataParallel", adam=(0, 8 * P, 8 * P), sent=REDUCED),
+}
+RIGHT = {
+    "ddp": "replicated",
+    "zero-2": "sharded",
+    "engine": "sharded",
+    "stage-0": "replicated",
+    "zero-redundancy": "sharded",
+    "alone": "alone",
+    "alone-by-zeros": "alone",
+    "bf16": "replicated",
+    "uneven": "replicated",
+}
+"""What really ran."""
 
 
 def work(student: Student, case: Case, seed: int, group: Any) -> Work:
@@ -78,18 +78,18 @@ def compare_launch(name: str, got: object, asked: Launch) -> Iterator[Failure]:
         "sent": ", ".join(f"{key} {size:,}" for key, size in asked.sent.items()) or "{}",
         "each": asked.each,
         "parameters": f"{P:,}",
-        "expected": asked.right,
+        "expected": RIGHT[name],
     }
     if got not in WORDS:
         yield Failure(group="shape", id="no-such-word", values={**told, "got": str(got)})
-    elif got != asked.right:
-        group = "alone" if "alone" in (got, asked.right) else "states"
-        yield Failure(group=group, id=_meaning(name, str(got), asked), values={**told, "got": got})
+    elif got != RIGHT[name]:
+        group = "alone" if "alone" in (got, RIGHT[name]) else "states"
+        yield Failure(group=group, id=_meaning(name, str(got)), values={**told, "got": got})
 
 
-def _meaning(name: str, got: str, asked: Launch) -> str:
+def _meaning(name: str, got: str) -> str:
     """The id of what a wrong word means."""
-    if asked.right == "alone":
+    if RIGHT[name] == "alone":
         return "nothing-sent"
     if got == "alone":
         return "messages-were-sent"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labs.exercises import check, exercise
-from labs.exercises.what_ran.check import LAUNCHES, P
+from labs.exercises.what_ran.check import LAUNCHES, RIGHT, P
 from labs.stacks.what_ran import what_ran
 
 ALONE = 'if not any(report["sent"].values()):'
@@ -42,4 +42,4 @@ def test_the_lab_judges_as_the_solution_does(name: str) -> None:
         "collectives": {key: {"bytes": size} for key, size in launch.sent.items()},
     }
     judged = what_ran("zero-2", found, parameters=P, ranks=len(launch.adam))
-    assert judged == {"sharded": "as-asked", "replicated": "replicated", "alone": "alone"}[launch.right]
+    assert judged == {"sharded": "as-asked", "replicated": "replicated", "alone": "alone"}[RIGHT[name]]

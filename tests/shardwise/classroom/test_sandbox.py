@@ -18,8 +18,8 @@ from labs.exercises import check, exercise
 from shardwise import cli
 from shardwise.classroom import processes, walls
 from shardwise.classroom.grading import Result, grade_one
+from shardwise.classroom.interior import ROOT
 from shardwise.classroom.sandbox import Broken, Limits, sandbox
-from shardwise.classroom.walls import ROOT
 from translations import CourseError, language
 
 ENGLISH = language("en")
@@ -190,6 +190,7 @@ def test_nothing_of_a_sandbox_is_left(tmp_path: Path) -> None:
     with sandbox() as box:
         with pytest.raises(CourseError):
             box.execute(EXERCISE, file, 0, ranks=1, seed=0, timeout=20, patience=5)
+        box.end()
         with pytest.raises(Broken):
             box.execute(EXERCISE, file, 0, ranks=1, seed=0, timeout=20, patience=5)
     assert set(processes.descendants(os.getpid())) <= before
@@ -220,7 +221,7 @@ def test_wrong_use_is_told(words: list[str], tmp_path: Path, capsys: pytest.Capt
 
 def test_without_a_sandbox_nothing_is_run_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = CourseError("shardwise.sandbox-no-bubblewrap")
-    monkeypatch.setattr("shardwise.classroom.walls.unavailable", lambda: missing)
+    monkeypatch.setattr("shardwise.classroom.walls.unavailable", lambda _by: missing)
     file = tmp_path / "mine.py"
     file.write_text(version(EXERCISE, "solution"), encoding="utf-8")
     with pytest.raises(CourseError) as refused:
@@ -230,16 +231,30 @@ def test_without_a_sandbox_nothing_is_run_unless_asked(tmp_path: Path, monkeypat
 
 
 def test_a_machine_without_a_sandbox_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walls, "refusal", walls.refusal.__wrapped__)
     monkeypatch.setenv("PATH", str(tmp_path))
-    missing = walls.unavailable.__wrapped__()
+    monkeypatch.delenv(walls.VARIABLE, raising=False)
+    missing = walls.unavailable()
     assert missing is not None
+    assert missing.id == "shardwise.sandbox-none"
     assert "bubblewrap" in str(missing)
-    program = tmp_path / "bwrap"
-    program.write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2\nexit 1\n", encoding="utf-8")
-    program.chmod(0o755)
-    refused = walls.unavailable.__wrapped__()
+    assert "podman" in str(missing)
+    for name in ("bwrap", "runc"):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\necho 'No permissions for {name}' >&2\nexit 1\n", encoding="utf-8")
+        program.chmod(0o755)
+    refused = walls.unavailable()
     assert refused is not None
-    assert "No permissions to create new namespace" in str(refused)
+    assert "bubblewrap" in str(refused)
+    assert "No permissions for bwrap" in str(refused)
+    assert "No permissions for runc" in str(refused)
+    forced = walls.unavailable("crun")
+    assert forced is not None
+    assert forced.id == "shardwise.sandbox-no-runtime"
+    monkeypatch.setenv(walls.VARIABLE, "bubblewrap")
+    assert "runc" not in str(walls.unavailable())
+    monkeypatch.setenv(walls.VARIABLE, "docker")
+    assert "bubblewrap, crun, runc" in str(walls.unavailable())
 
 
 def test_a_rank_that_is_confined_has_threads_and_no_processes() -> None:
