@@ -20,6 +20,7 @@ from typer import Argument, Context, Option
 from labs.options import OPTIONS
 from shardwise import case_command, hardware_command, lab_commands, names_command, plan_commands, quiz_commands
 from shardwise.classroom import commands as classroom
+from shardwise.service import commands as service
 from translations import CourseError, Language, Translator, languages, preferred, translator
 
 if TYPE_CHECKING:
@@ -369,6 +370,11 @@ quiz_commands.add(app, print_json=_print_json, right_use=_right_use, record=lamb
 # --- the classroom
 
 classroom.add(app, print_json=_print_json, right_use=_right_use)
+
+
+# --- the service
+
+service.add(app, certificate, print_json=_print_json, right_use=_right_use)
 
 
 # --- starting

@@ -5,8 +5,10 @@ stay where they are.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from translations import Language
@@ -29,6 +31,16 @@ def show(table: Table, console: Console, language: Language) -> None:
         console.print(table)
     for line in captured.get().splitlines():
         console.out(isolated(line), highlight=False)
+
+
+def listed(rows: Iterable[Sequence[object]], *, header: Sequence[str], language: Language, title: str = "") -> None:
+    """Prints rows of words and numbers; None is an empty cell."""
+    table = Table(title=title or None, title_justify="left")
+    for each in header:
+        table.add_column(each, overflow="fold")
+    for row in rows:
+        table.add_row(*("" if each is None else escape(str(each)) for each in row))
+    show(table, Console(), language)
 
 
 def isolated(line: str) -> str:
