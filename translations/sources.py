@@ -57,6 +57,7 @@ def sources(root: Path = ROOT) -> tuple[Source, ...]:
         *found("quiz/objectives.yaml", "data", lambda path: path.stem),
         *found("quiz/misconceptions.yaml", "data", lambda path: path.stem),
         *found("labs/exercises/*/exercise.yaml", "data", exercise_catalog),
+        *found("labs/exercises/*/assignment.yaml", "data", exercise_catalog),
         *(
             source
             for name in ("stub", "faded", "solution", "broken")

@@ -11,7 +11,11 @@ import yaml
 
 from labs.exercises.checking import check
 from labs.exercises.content import VERSIONS, Exercise, exercise, ids, schema, written
+from labs.exercises.faults import bare, faults
+from labs.exercises.faults import schema as fault_schema
+from labs.exercises.faults import written as written_faults
 from labs.runner import shut_down
+from translations import CourseError
 from translations.wording import ROOT, messages
 
 OF_RUNS = frozenset({"raised", "died", "hung", "mismatch"})
@@ -37,6 +41,7 @@ def complaints(id: str) -> Iterator[str]:
         yield f"{id}: {', '.join(missing)} is missing."
         return
     yield from runs(own)
+    yield from faulty(own)
 
 
 def words(own: Exercise) -> Iterator[str]:
@@ -67,6 +72,41 @@ def runs(own: Exercise) -> Iterator[str]:
         elif verdict.failed_at != expected[version]:
             wanted = expected[version] or "pass"
             yield f"{own.id}: the {version} must {wanted}, but it is {verdict.failed_at or 'right'}. {verdict.message}"
+
+
+def faulty(own: Exercise) -> Iterator[str]:
+    """What is wrong with its assignment: a fault without a rule, one that the check does not find where it says, or a
+    program that cannot be told apart from the solution.
+    """
+    try:
+        told = written_faults(own.id)
+        problems = sorted(jsonschema.Draft202012Validator(fault_schema()).iter_errors(told), key=str)
+    except (OSError, yaml.YAMLError, CourseError) as error:
+        yield f"{own.id}: {error}"
+        return
+    for problem in problems:
+        place = ".".join(str(part) for part in problem.absolute_path) or "the file"
+        yield f"{own.id}: in assignment.yaml, {place}: {problem.message}"
+    if problems:
+        return
+    try:
+        made = faults(own.id)
+    except ValueError as error:
+        yield str(error)
+        return
+    if len({each.program for each in made}) < len(made) or len({each.id for each in made}) < len(made):
+        yield f"{own.id}: two faults are the same."
+    solution = check(own.id, bare(own.code("solution")), patience=PATIENCE)
+    if not solution.passed:
+        yield f"{own.id}: the solution without comments is {solution.failed_at}."
+    for each in made:
+        if each.rule not in told["rules"]:
+            yield f"{own.id}: fault {each.id}: there is no rule '{each.rule}'."
+        if not each.lines:
+            yield f"{own.id}: fault {each.id}: no line of its program differs from the solution's."
+        verdict = check(own.id, each.program, patience=PATIENCE)
+        if verdict.failed_at != each.fails:
+            yield f"{own.id}: fault {each.id} must be {each.fails}, but it is {verdict.failed_at or 'right'}."
 
 
 def strings(path: Path) -> frozenset[str]:

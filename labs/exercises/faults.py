@@ -132,14 +132,21 @@ def bare(code: str) -> str:
 
 
 def differing(before: str, after: str) -> frozenset[int]:
-    """The lines of `after` that are not as in `before`; where lines are missing, the one before and the one after."""
+    """The lines of `after` that are not as in `before`. Where lines are missing, that is the one before and the one
+    after; where they moved, also those that they moved past.
+    """
     old, new = before.splitlines(), after.splitlines()
+    steps = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    written_on = [number for number, line in enumerate(new, start=1) if line.strip()]
     found: set[int] = set()
-    for kind, _i, _j, start, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    for kind, first, last, start, end in steps:
+        gone = [line for line in old[first:last] if line.strip()]
+        moved = [each for each in steps if each[0] == "insert" and gone and {*gone} <= {*new[each[3] : each[4]]}]
         if kind in ("replace", "insert"):
-            found |= {number for number in range(start + 1, end + 1) if new[number - 1].strip()}
+            found |= {number for number in written_on if start < number <= end}
+        elif moved:
+            found |= {number for number in written_on if min(start, moved[0][3]) < number <= max(start, moved[0][4])}
         elif kind == "delete":
-            above = next((number for number in range(start, 0, -1) if new[number - 1].strip()), None)
-            below = next((number for number in range(start + 1, len(new) + 1) if new[number - 1].strip()), None)
-            found |= {each for each in (above, below) if each is not None}
+            found |= {*[number for number in written_on if number <= start][-1:]}
+            found |= {*[number for number in written_on if number > start][:1]}
     return frozenset(found)
