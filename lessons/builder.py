@@ -157,7 +157,7 @@ class _Wording:
 def _title(lesson: notebook.Notebook, title: str, language: Language, words: _Wording) -> dict[str, Any]:
     minutes = translator(language)("lessons.reading-time", count=lesson.minutes)
     cell = notebook.Cell(kind="markdown", text=f"# {title}\n\n{minutes}", line=1, id="title")
-    return _as_json(cell, _directed(cell.text, language), words)
+    return _as_json(cell, directed(cell.text, language), words)
 
 
 def _cell(cell: notebook.Cell, language: Language, words: _Wording, root: Path) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def _cell(cell: notebook.Cell, language: Language, words: _Wording, root: Path) 
         return _included(cell, language, root)
     rewritten = notebook.rewrite_cell(cell, words, right_to_left=right_to_left)
     if cell.kind == "markdown":
-        return _as_json(cell, _directed(rewritten.text, language), words)
+        return _as_json(cell, directed(rewritten.text, language), words)
     return _as_json(cell, _OPEN.sub(rf'\1"{language.code}"', rewritten.text), words)
 
 
@@ -194,7 +194,7 @@ def _as_json(cell: notebook.Cell, text: str, words: _Wording) -> dict[str, Any]:
     return common if cell.kind == "markdown" else common | {"execution_count": None, "outputs": []}
 
 
-def _directed(text: str, language: Language) -> str:
+def directed(text: str, language: Language) -> str:
     """Markdown with the direction that its language needs. Fences and marked tables run left to right everywhere."""
     pieces = _pieces(text)
     if language.direction == "ltr":

@@ -31,9 +31,13 @@ if TYPE_CHECKING:
     from labs.telemetry import Bytes
     from quiz import Result, Session
     from quiz.reporting import Report
+    from shardwise.classroom.at_work import Sitting
+    from shardwise.classroom.own import Own
 
 __all__ = [
     "_",
+    "answered",
+    "assignment",
     "certificate",
     "check",
     "compare",
@@ -49,6 +53,8 @@ __all__ = [
     "home",
     "lab",
     "open",
+    "own_fault",
+    "own_numbers",
     "precheck",
     "predict",
     "quiz",
@@ -82,6 +88,7 @@ class _Lesson:
     unit: str | None = None
     ranks: int | None = None
     hints: dict[str, int] = field(default_factory=dict)
+    sitting: Sitting | None = None
     _record: Record | None = None
 
     @property
@@ -498,6 +505,107 @@ def diagnose(id: str) -> None:
     _show(rendering.html(found.diagnosis.symptom) + pages.code(code, name="broken.py"))
     _show(shown.finding(check(id, found.folder / "broken.py", lesson.language), lesson.text))
     _display(Diagnosis(shown.diagnosis(found), language=lesson.language))
+
+
+# --- an assignment of a class
+
+
+def assignment(
+    id: str, *, course: str, language: str, exercise: str | None = None, resit_of: str | None = None
+) -> None:
+    """Says which assignment this is, registers `%%exercise` and `%%answer`, shows whose work it is and until when."""
+    global _lesson
+    from labs.exercises import exercise as find
+    from shardwise.classroom.at_work import Sitting
+    from shardwise.classroom.course import Assignment
+
+    chosen = find_language(language)
+    given = Assignment(id=id, exercise=exercise or id, resit_of=resit_of)
+    _lesson = _Lesson(chosen, find(given.exercise).unit)
+    _lesson.sitting = Sitting(course=course, assignment=given, language=chosen, answers={})
+    _prepare_shell()
+    shell: Any = get_ipython()
+    if shell is not None:
+        shell.register_magic_function(_answer, magic_kind="cell", magic_name="answer")
+    threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
+    if _lesson.sitting.own() is None:
+        _ask_who()
+    if opened := _lesson.sitting.opened():
+        _show(opened)
+
+
+def own_fault() -> None:
+    """The student's own program with a planted fault, and the rules to choose from."""
+    sitting = _sitting()
+    _show_own(sitting.fault)
+
+
+def own_numbers() -> None:
+    """The student's own questions."""
+    sitting = _sitting()
+    _show_own(sitting.numbers)
+
+
+def answered(part: str) -> None:
+    """Whether the answer to `fault` or `numbers` can be read as grading will read it; not whether it is right."""
+    sitting = _sitting()
+    own = sitting.own()
+    if own is None:
+        _ask_who()
+        return
+    said, whole = sitting.told(part, own)
+    _tell(said, mood="good" if whole else "note")
+
+
+def _sitting() -> Sitting:
+    if _lesson.sitting is None:
+        raise CourseError("shardwise.assignment-first")
+    return _lesson.sitting
+
+
+def _answer(line: str, cell: str) -> None:
+    """`%%answer fault`: keeps the cell as it is written. It is read, never run."""
+    _sitting().keep(line.strip(), cell)
+
+
+def _show_own(body: Callable[[Own], str]) -> None:
+    """What is the student's own; before it is known whose, the question who that is, and then it stands there."""
+    own = _sitting().own()
+    if own is not None:
+        _show(body(own))
+        return
+    place: list[Any] = []
+
+    def known() -> None:
+        now = _sitting().own()
+        if now is not None:
+            place[0].update(_page(body(now)))
+
+    _ask_who(known)
+    place.append(_place(""))
+
+
+def _ask_who(known: Callable[[], None] | None = None) -> None:
+    from shardwise.asking import Asking
+    from shardwise.classroom import at_work
+
+    text = _lesson.text
+
+    def keep(given: str) -> str:
+        student = at_work.remember(given)
+        if known is not None:
+            known()
+        return text("shardwise.assignment-id-kept", student=student)
+
+    _tell(text("shardwise.assignment-nobody"), mood="note")
+    _display(
+        Asking(
+            label=text("shardwise.assignment-id"),
+            button=text("shardwise.assignment-id-keep"),
+            language=_lesson.language,
+            on_answer=keep,
+        )
+    )
 
 
 # --- the end of a unit, and the way through the course

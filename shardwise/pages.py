@@ -114,6 +114,17 @@ def code(text: str, *, name: str) -> str:
     return _pre("\n".join(_lines(text)), name=name)
 
 
+def numbered(text: str, *, name: str) -> str:
+    """Python with the number of each line before it; copying it copies the code alone."""
+    return _pre(
+        "".join(
+            f'<span class="line"><span class="number">{number}</span>{line}</span>'
+            for number, line in enumerate(_lines(text), start=1)
+        ),
+        name=name,
+    )
+
+
 def printed(text: str, *, name: str) -> str:
     """What a program printed, under its heading."""
     return f"<p>{escape(name)}</p>{_pre(escape(text), name=name)}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ from translations import CourseError, Language, translator
 LIMIT = 4_000
 """Characters of an answer that are looked at."""
 _FORMS = ("number", "bytes")
+_MAGIC = re.compile(r"\s*%%answer\b[^\n]*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,11 +88,13 @@ class Marked:
 
 
 def read_answer(source: str) -> Mapping[str, Any]:
-    """The dict that a cell's source holds, as `answer = {...}` or alone. Raises CourseError that says what to write."""
+    """The dict that a cell's source holds, below its line `%%answer` or without one. Raises CourseError that says what
+    to write.
+    """
     if len(source) > LIMIT:
         raise CourseError("shardwise.answer-too-long", limit=LIMIT)
     try:
-        body = ast.parse(source).body
+        body = ast.parse(_MAGIC.sub("", source, count=1) if _MAGIC.match(source) else source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise CourseError("shardwise.answer-not-a-dict") from None
     values = [
@@ -129,6 +133,11 @@ def number_answers(source: str) -> Mapping[str, str]:
             raise CourseError("shardwise.answer-number", key=key, given=_short(value))
         found[key] = str(value).strip()[:100]
     return found
+
+
+def read_number(asked: Variant, answer: str, language: Language) -> None:
+    """Raises CourseError where grading could not read this as an answer: no number, a unit of another kind."""
+    grade(asked, answer, language)
 
 
 def grade_fault(own: Own, source: str, language: Language) -> Marked:

@@ -326,6 +326,13 @@ def classes() -> tuple[Class, ...]:
     return tuple(Class(id=id, student=student, folder=above / id, exchange=root, _config=config) for id in ids)
 
 
+def announced(course: str, student: str) -> Course | None:
+    """What the teacher announced of a class, read without loading nbgrader; None where its settings name no exchange."""
+    config = _configuration()
+    root = str(config.Exchange.get("root", "")) if "Exchange" in config else ""
+    return announcing.read(Path(root), course, student) if root else None
+
+
 def the_class(id: str | None) -> Class:
     """The class of this id, or the only one. Raises CourseError that says what is missing."""
     if importlib.util.find_spec("nbgrader") is None:
@@ -449,8 +456,9 @@ def _notebooks(folder: Path, id: str) -> dict[str, Path]:
 
 def _language(path: Path) -> str:
     try:
-        return str(json.loads(path.read_bytes())["metadata"]["course"]["lang"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        metadata = json.loads(path.read_bytes())["metadata"]
+        return str(metadata.get("shardwise", {}).get("language") or metadata["course"]["lang"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return SOURCE
 
 
