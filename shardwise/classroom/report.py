@@ -150,7 +150,7 @@ def page(found: Report, language: Language) -> str:
         waiting=found.waiting,
     )
     parts.append(html(summary))
-    tenths = [f"{10 * tenth}–{10 * tenth + 10} %" for tenth in range(TENTHS)]
+    tenths = [formats.isolate(f"{10 * tenth}–{10 * tenth + 10}%") for tenth in range(TENTHS)]
     parts.append(
         bars(
             [(name, float(count)) for name, count in zip(tenths, found.marks, strict=True)],
