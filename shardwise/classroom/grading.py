@@ -8,6 +8,7 @@ there is a result, with a reason where there was nothing to grade.
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import json
 import secrets
@@ -21,13 +22,14 @@ from labs.exercises import Verdict, check, exercise
 from labs.exercises.checking import Execute, on_this_machine
 from labs.exercises.content import Exercise
 from labs.exercises.reading import prepared, source_of
+from labs.runner import Run
 from shardwise.classroom.course import Assignment, Course
 from shardwise.classroom.course import read as read_course
 from shardwise.classroom.notebook_file import Cell, Unreadable, cells_of
 from shardwise.classroom.own import Marked, Own, grade_fault, grade_numbers
 from shardwise.classroom.parts import BY_HAND, PARTS, POINTS, answer_cell
 from shardwise.classroom.result import Finding, Part, Result, State, not_run, nothing, now
-from shardwise.classroom.sandbox import Broken, Limits, sandbox
+from shardwise.classroom.sandbox import Broken, Limits, Sandbox, sandbox
 from shardwise.classroom.submission import CODE, Form, Submission, Wanted, read
 from shardwise.classroom.visible import visible
 from translations import CourseError, Language, languages, translator
@@ -244,12 +246,25 @@ def _run(
     """The verdict, the seed, and the seconds that it took. The seed is drawn here, when the source is fixed."""
     seed = secrets.randbelow(SEEDS) if seed is None else seed
     begun = time.monotonic()
-    if sandboxed:
-        with sandbox(limits) as box:
-            verdict = _verdict(source, own.id, language, seed, box.execute)
-    else:
-        verdict = _verdict(source, own.id, language, seed, on_this_machine)
+    with contextlib.ExitStack() as until_done:
+        execute = _Boxed(limits, until_done) if sandboxed else on_this_machine
+        verdict = _verdict(source, own.id, language, seed, execute)
     return verdict, seed, round(time.monotonic() - begun, 3)
+
+
+class _Boxed:
+    """Runs cases in one sandbox, made for the first of them: of what cannot be run none is needed."""
+
+    def __init__(self, limits: Limits | None, until_done: contextlib.ExitStack) -> None:
+        self._limits, self._until_done = limits, until_done
+        self._box: Sandbox | None = None
+
+    def __call__(
+        self, exercise: str, file: Path, number: int, *, ranks: int, seed: int, timeout: float, patience: float
+    ) -> Run:
+        if self._box is None:
+            self._box = self._until_done.enter_context(sandbox(self._limits))
+        return self._box.execute(exercise, file, number, ranks=ranks, seed=seed, timeout=timeout, patience=patience)
 
 
 def _verdict(source: str, id: str, language: Language, seed: int, execute: Execute) -> Verdict:

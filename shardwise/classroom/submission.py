@@ -244,6 +244,8 @@ def _between(opened: Notebook, wanted: Wanted, given: Sequence[Cell], free: Sequ
         places.setdefault(_plain(cell.source), number)
     before = [places[_plain(cell.source)] for cell in given[:at] if _plain(cell.source) in places]
     after = [places[_plain(cell.source)] for cell in given[at + 1 :] if _plain(cell.source) in places]
+    if not before and not after:
+        return []
     first, last = max(before, default=-1), min(after, default=len(opened.cells))
     known = {_plain(cell.source) for cell in given}
     return [number for number in free if first < number < last and _plain(opened.cells[number].source) not in known]
