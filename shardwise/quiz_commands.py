@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument, Context
+from typer import Argument, Context, Option
 from typer.core import TyperGroup
 
-from shardwise.plan_options import Lang, Printer
+from shardwise.plan_options import Json, Lang, Printer
 from translations import CourseError
 
 if TYPE_CHECKING:
@@ -81,6 +83,45 @@ def add(
         terminal.review(session, text)
         if practice.waiting(own).due:
             print(text("shardwise.review-more"))
+
+    @quiz.command("analyse", help="cli-quiz-analyse")
+    def analyse(
+        context: Context,
+        files: Annotated[list[Path], Argument(metavar="FILE ...", help="cli-quiz-files")],
+        csv: Annotated[Path | None, Option("--csv", metavar="FILE", help="cli-quiz-csv")] = None,
+        plots: Annotated[Path | None, Option("--plots", metavar="FOLDER", help="cli-quiz-plots")] = None,
+        as_json: Json = False,
+        _lang: Lang = None,
+    ) -> None:
+        from quiz import items, units
+        from quiz.analysis import analyse, known
+        from quiz.responses import response, responses
+        from shardwise import analysis_shown
+
+        text, language = _words(context)
+        found = []
+        with right_use():
+            for each in files:
+                if str(each) == "record" and not each.exists():
+                    own = record(context)
+                    found += [response({"learner": own.learner, **row}) for row in own.all_answers()]
+                else:
+                    found += responses(each)
+            for place in (csv, plots):
+                if place is not None and not place.absolute().parent.is_dir():
+                    raise CourseError("shardwise.no-folder", path=str(place.parent))
+        if not found:
+            raise CourseError("shardwise.analyse-nothing")
+        made = analyse(found, known=known(item for unit in units() for item in items(unit)))
+        if csv is not None:
+            analysis_shown.write_csv(made, csv)
+        if plots is not None:
+            for path in analysis_shown.write_plots(made, plots, language):
+                print(path, file=sys.stderr)
+        if as_json:
+            print_json(made.as_json())
+        else:
+            analysis_shown.show(made, text)
 
 
 def _words(context: Context) -> tuple[Translator, Language]:
