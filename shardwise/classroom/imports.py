@@ -14,11 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from shardwise.classroom.course import Course, csv_rows
+from shardwise.classroom.course import Course, Student, csv_rows
 from shardwise.classroom.sheet import gradebook
 from translations import CourseError
 
-QUIZ, EXAM = "quiz", "exam"
+QUIZ, EXAM, LAB = "quiz", "exam", "lab"
+"""What the names of columns begin with: a quiz, an exam, the practical part of an exam."""
 KEPT = 2
 """Decimals of points."""
 
@@ -165,30 +166,42 @@ def _record(path: Path) -> Mapping[str, Any]:
 # --- exams, from the service
 
 
-def exams(text: str) -> list[Taken]:
-    """What the issuing service's table of results says: the columns student, exam, share (0 to 1) and finished.
+def exams(text: str, *, exam: str, students: Iterable[Student]) -> list[Taken]:
+    """The best attempts of the issuing service's table of results, quiz and practical part in columns of their own.
 
-    Raises CourseError naming the line that cannot be read.
+    A person is found by the reference that the cohort's list gave (the student's id), else by e-mail address. Raises
+    CourseError naming the line that cannot be read, or whom the class does not know.
     """
     rows = csv_rows(text)
     header = [each.strip().lower() for each in next(rows, [])]
-    if missing := {"student", "exam", "share", "finished"} - set(header):
+    if missing := {"reference", "email", "ended", "state", "quiz_share", "practical_share"} - set(header):
         raise CourseError("shardwise.import-columns", missing=", ".join(sorted(missing)))
+    known = {key: each.id for each in students for key in (each.id, each.email.casefold()) if key}
     taken: dict[tuple[str, str], Taken] = {}
+    strangers: list[str] = []
     for line, row in enumerate(rows, start=2):
         values = {name: value.strip() for name, value in zip(header, row, strict=False)}
-        if not any(values.values()) or not values.get("finished"):
+        if values.get("state") != "graded":
+            continue
+        student = known.get(values["reference"]) or known.get(values["email"].casefold())
+        if student is None:
+            strangers.append(values["reference"] or values["email"])
             continue
         try:
-            share, moment = float(values["share"]), datetime.fromisoformat(values["finished"])
-            if not 0 <= share <= 1 or moment.tzinfo is None or not values["student"] or not values["exam"]:
-                raise ValueError
-        except (KeyError, ValueError):
+            moment = datetime.fromisoformat(values["ended"])
+            for kind, share in ((EXAM, values["quiz_share"]), (LAB, values["practical_share"])):
+                if not share:
+                    continue
+                if not 0 <= float(share) <= 1 or moment.tzinfo is None:
+                    raise ValueError
+                one = Taken(student=student, column=f"{kind}-{exam}", share=float(share), moment=moment)
+                before = taken.get((student, one.column))
+                if before is None or one.share > before.share:
+                    taken[student, one.column] = one
+        except ValueError:
             raise CourseError("shardwise.import-line", line=line, row=",".join(row)[:120]) from None
-        one = Taken(student=values["student"], column=f"{EXAM}-{values['exam']}", share=share, moment=moment)
-        before = taken.get((one.student, one.column))
-        if before is None or one.share > before.share:
-            taken[one.student, one.column] = one
+    if strangers:
+        raise CourseError("shardwise.import-stranger", students=", ".join(strangers[:10]))
     return list(taken.values())
 
 

@@ -80,6 +80,7 @@ def add(classroom: typer.Typer, *, print_json: Printer, right_use: Callable[[], 
     def import_exams(
         context: Context,
         results: Annotated[Path, Argument(metavar="FILE", help="cli-import-results")],
+        exam: Annotated[str, Option("--exam", metavar="NAME", help="cli-import-exam")] = "course",
         course: Folder = HERE,
         points: Points = 100.0,
         dry_run: Dry = False,
@@ -87,9 +88,10 @@ def add(classroom: typer.Typer, *, print_json: Printer, right_use: Callable[[], 
         _lang: Lang = None,
     ) -> None:
         from shardwise.classroom import imports
+        from shardwise.classroom.course import students
 
         with right_use():
-            taken = imports.exams(_text(results))
+            taken = imports.exams(_text(results), exam=exam, students=students(course))
             bring(context, course, taken, points=points, dry=dry_run, as_json=as_json)
 
     @classroom.command("export", help="cli-export")

@@ -18,7 +18,7 @@ import pytest
 
 from shardwise import cli, practice
 from shardwise.classroom import exports, imports, report, retention, similar
-from shardwise.classroom.course import Course, read, read_students
+from shardwise.classroom.course import Course, read, read_students, students
 from shardwise.classroom.sheet import Sheet, sheet
 from shardwise.record import Record
 from tests.shardwise import answers
@@ -218,32 +218,32 @@ def test_an_edited_question_never_marks_an_old_answer(taken: Taker) -> None:
     assert whole.share == pytest.approx((count - 1 + 0.25) / count)
 
 
-EXAMS = """student,exam,share,finished
-ann,course,0.8,2026-11-01T10:00:00+00:00
-ann,course,0.9,2026-11-08T10:00:00+00:00
-bo,course,0.4,2026-11-01T10:00:00+00:00
-sara,course,,
+EXAMS = """reference,email,name,attempt,begun,ended,state,quiz_share,practical_share,passed,supervised,certificate
+ann,,Ann,1,2026-11-01T09:00:00+00:00,2026-11-01T10:00:00+00:00,graded,0.8,0.5,no,yes,
+ann,,Ann,2,2026-11-08T09:00:00+00:00,2026-11-08T10:00:00+00:00,graded,0.9,0.4,yes,yes,urn:x
+,BO@example.org,Bo,1,2026-11-01T09:00:00+00:00,2026-11-01T10:00:00+00:00,graded,0.4,,no,yes,
+sara,,Sara,1,2026-11-01T09:00:00+00:00,,open,,,,yes,
 """
 
 
 def test_exams_come_from_the_services_table_the_best_try_counts(folder: Path) -> None:
-    course = read(folder)
-    changes = imports.plan(folder, course, imports.exams(EXAMS), points=100)
+    course, known = read(folder), students(folder)
+    changes = imports.plan(folder, course, imports.exams(EXAMS, exam="final", students=known), points=100)
     imports.apply(folder, course, changes)
     marks = sheet(folder)
-    assert marks.scores["ann", "exam-course"].points == 90
-    assert marks.scores["bo", "exam-course"].points == 40
-    assert marks.scores["sara", "exam-course"].points == 0
+    assert marks.scores["ann", "exam-final"].points == 90
+    assert marks.scores["ann", "lab-final"].points == 50
+    assert marks.scores["bo", "exam-final"].points == 40
+    assert marks.scores["sara", "exam-final"].points == 0
     for broken, id in [
-        ("student,exam\nann,course\n", "import-columns"),
-        (EXAMS + "ann,course,1.2,2026-11-08T10:00:00+00:00\n", "import-line"),
-        (EXAMS + "ann,course,0.2,2026-11-08T10:00:00\n", "import-line"),
+        ("reference,exam\nann,course\n", "import-columns"),
+        (EXAMS.replace("0.9", "1.9"), "import-line"),
+        (EXAMS.replace("2026-11-08T10:00:00+00:00", "2026-11-08T10:00:00"), "import-line"),
+        (EXAMS.replace("BO@", "mallory@"), "import-stranger"),
     ]:
         with pytest.raises(CourseError) as refused:
-            imports.exams(broken)
+            imports.exams(broken, exam="final", students=known)
         assert refused.value.id == f"shardwise.{id}"
-    with pytest.raises(CourseError, match="mallory"):
-        imports.plan(folder, course, imports.exams(EXAMS.replace("bo,", "mallory,")), points=100)
 
 
 # --- the report
