@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from labs.telemetry.drawing import Svg
@@ -21,7 +22,7 @@ from labs.telemetry.drawing.svg import rectangle, text_width
 from labs.telemetry.drawing.table import Table
 from quiz.analysis import FLAT, Analysed, Analysis
 from translations import Language
-from translations.formats import number, percent
+from translations.formats import isolate, number, percent
 
 PLOT, ROW = 300.0, 22.0
 NAMED = 12
@@ -48,10 +49,11 @@ def difficulty(analysis: Analysis, *, language: Language | str) -> Svg:
     title = words.text("quiz.plot-difficulty", count=len(drawn), flat=flat)
     entries = [line_entry(words.text("quiz.plot-flat"), dash="7 4", width=1.8)]
     sheet, top = titled_sheet(title, entries, gap=18, height=PLOT + 52, language=words.language)
+    floor = -0.2 * math.ceil(max(-low, 0.2) / 0.2 - 1e-9)
     left, right, foot = MARGIN + 46, WIDTH - MARGIN - 8, top + PLOT
-    across, up = scale(0, 1, start=left, end=right), scale(min(low, -0.2), 1, start=foot, end=top)
-    for tick in (-0.2, 0.0, 0.2, 0.4, 0.6, 0.8, 1.0):
-        gridline(sheet, left, right, up(tick), number(tick, words.language, 1) if tick else "0")
+    across, up = scale(0, 1, start=left, end=right), scale(floor, 1, start=foot, end=top)
+    for fifth in range(round(floor * 5), 6):
+        gridline(sheet, left, right, up(fifth / 5), number(fifth / 5, words.language, 1) if fifth else "0")
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         sheet.line(across(share), top, across(share), foot, opacity=0.12)
         sheet.text(across(share), foot + 16, _percent(share, words), at="middle", size=SMALL_SIZE, quiet=True, ltr=True)
@@ -72,7 +74,7 @@ def difficulty(analysis: Analysis, *, language: Language | str) -> Svg:
     numbers = [
         words.text(
             "quiz.plot-difficulty-row",
-            item=each.item,
+            item=_name(each, words),
             credit=_percent(each.difficulty or 0.0, words),
             discrimination=_signed(each.discrimination or 0.0, words),
         )
@@ -91,7 +93,7 @@ def wrong_answers(analysis: Analysis, *, language: Language | str) -> Svg:
     """A bar for each question, as long as all learners: right, its most chosen wrong answer, and the rest."""
     words = Words.of(language)
     shown = sorted(analysis.shown, key=lambda each: each.right or 0.0)[:40]
-    title = words.text("quiz.plot-wrong", item=shown[0].item, share=_percent(shown[0].right or 0.0, words))
+    title = words.text("quiz.plot-wrong", item=_name(shown[0], words), share=_percent(shown[0].right or 0.0, words))
     looks = {"right": "optimizer_states", "first": "gradients", "others": "slack"}
     entries = [swatch_entry(words.text(f"quiz.plot-{name}"), look) for name, look in looks.items()]
     sheet, top = titled_sheet(title, entries, gap=12, height=ROW * len(shown) + MARGIN, language=words.language)
@@ -126,7 +128,7 @@ def languages(analysis: Analysis, *, language: Language | str) -> Svg:
     """A line for each question, from the language in which it was hardest to that in which it was easiest."""
     words = Words.of(language)
     compared = sorted((each for each in analysis.shown if each.gaps), key=lambda each: -_gap(each))[:40]
-    title = words.text("quiz.plot-languages", item=compared[0].item, gap=_percent(_gap(compared[0]), words))
+    title = words.text("quiz.plot-languages", item=_name(compared[0], words), gap=_percent(_gap(compared[0]), words))
     sheet, top = titled_sheet(title, None, gap=26, height=ROW * len(compared) + MARGIN, language=words.language)
     names = max(text_width(each.item, size=SMALL_SIZE) for each in compared) + 16
     left, right = MARGIN + names, WIDTH - MARGIN - 22
@@ -140,13 +142,25 @@ def languages(analysis: Analysis, *, language: Language | str) -> Svg:
         held = sorted((one.difficulty, one.language) for one in each.languages if one.difficulty is not None)
         sheet.text(left - 12, y + 4, each.item, at="right", size=SMALL_SIZE, ltr=True)
         sheet.line(across(held[0][0]), y, across(held[-1][0]), y, width=2, opacity=0.6)
+        told: list[tuple[float, str]] = []
         for share, code in held:
-            sheet.dot(across(share), y, radius=3.5)
-            sheet.text(across(share), y - 6, code, at="middle", size=9, ltr=True)
+            x = across(share)
+            sheet.dot(x, y, radius=3.5)
+            if told and x - told[-1][0] < 16:
+                told[-1] = x, f"{told[-1][1]} {code}"  # codes that would touch stand side by side
+            else:
+                told.append((x, code))
+        for x, codes in told:
+            sheet.text(x, y - 6, codes, at="middle", size=9, ltr=True)
         rows.append([each.item, ", ".join(f"{code} {_percent(share, words)}" for share, code in held)])
     header = [words.text("quiz.column-item"), words.text("quiz.column-languages")]
     alt = [words.sentence(title), *(": ".join(row) + "." for row in rows)]
     return sheet.svg(alt=" ".join(alt)).beside(Table(rows, header=header, language=words.language).html)
+
+
+def _name(each: Analysed, words: Words) -> str:
+    """A question's id within a sentence."""
+    return isolate(each.item) if words.language.direction == "rtl" else each.item
 
 
 def _gap(each: Analysed) -> float:

@@ -101,7 +101,8 @@ def test_a_gap_in_ability_is_no_gap_of_the_question() -> None:
         sum(abs(value or 0) for value in of) for of in zip(*((g.difference, g.alike) for g in gaps), strict=True)
     )
     assert alike < 0.5 * plain
-    assert sum(gap.surprising for gap in gaps) <= 2
+    assert sum(gap.difference > 0.1 for gap in gaps) >= 15, "plainly compared, nearly every question would be suspect"
+    assert sum(gap.surprising for gap in gaps) <= 4
 
 
 def test_the_rule_of_30_withholds_everything_below() -> None:
