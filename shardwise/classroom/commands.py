@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from shardwise.classroom import grading_commands, hub_commands, marks_commands, student_commands
+from shardwise.classroom import grading_commands, hub_commands, marks_commands, new_command, student_commands
 from shardwise.plan_options import Lang, Printer
 
 
@@ -20,6 +20,7 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
     def everywhere(_lang: Lang = None) -> None:
         """Only declares the option."""
 
+    new_command.add(classroom, print_json=print_json, right_use=right_use)
     student_commands.add(classroom, print_json=print_json, right_use=right_use)
     hub_commands.add(classroom, print_json=print_json, right_use=right_use)
     marks_commands.add(classroom, print_json=print_json, right_use=right_use)

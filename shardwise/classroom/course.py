@@ -183,7 +183,7 @@ class Course:
         found["zone"] = self.zone
         if self.exchange:
             found["exchange"] = self.exchange
-        found["assignments"] = [_as_data(each) for each in self.assignments]
+        found["assignments"] = [assignment_data(each) for each in self.assignments]
         late: dict[str, Any] = {
             "percent_a_day": self.late.percent_a_day,
             "grace_minutes": self.late.grace_minutes,
@@ -425,7 +425,8 @@ def _marks(data: Mapping[str, Any]) -> Marks:
     return Marks(scale=scale, decimals=data.get("decimals", made.decimals), passed=data.get("pass", made.passed))
 
 
-def _as_data(assignment: Assignment) -> dict[str, Any]:
+def assignment_data(assignment: Assignment) -> dict[str, Any]:
+    """One assignment as `class.yaml` lists it."""
     found: dict[str, Any] = {"id": assignment.id}
     if assignment.exercise != assignment.id:
         found["exercise"] = assignment.exercise
