@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import logging
 import re
 import secrets
 import time
@@ -45,6 +46,7 @@ HSTS = "max-age=31536000; includeSubDomains"
 CSRF_FIELD = "csrf"
 CSRF_HEADER = "x-csrf-token"
 VISITOR_SECONDS = 86_400
+LOGGER = "shardwise.service"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
 
@@ -90,10 +92,11 @@ def default_limits(*, scale: float = 1.0) -> tuple[Limited, ...]:
         return Limited(rule=rule, methods=frozenset(methods.split()), path=re.compile(path), by=by)
 
     return (
-        limited("sign-in", 60, 300, r"/(api/)?sign-in\b.*|/(api/)?link\b.*", "POST GET"),
+        limited("sign-in", 60, 300, r"/(api/)?sign-in\b.*|/api/requests", "POST GET"),
         limited("unlock", 10, 300, r".*/(start|unlock)", "POST", "account"),
         limited("report", 20, 3600, r".*/report", "POST", "account"),
         limited("code", 30, 600, r".*/practical\b.*", "POST", "account"),
+        limited("draw", 120, 60, r"/c/.*\.(pdf|png|svg)", "GET HEAD"),
         limited("write", 240, 60, r".*", "POST PUT PATCH DELETE", "account"),
         limited("health", 600, 60, r"/healthz|/readyz", "GET HEAD"),
         limited("read", 3000, 60, r".*", "GET HEAD OPTIONS"),
@@ -125,6 +128,7 @@ class Protection:
     origin: str
     hosts: frozenset[str]
     secret: bytes
+    prefix: str = ""
     session_cookie: str = "shardwise"
     visitor_cookie: str = "shardwise-visitor"
     body_bytes: int = 64_000
@@ -176,7 +180,8 @@ AccountOf = Callable[[str], str | None]
 
 class Guard:
     """The layer. `account_of` gives the account that a session's token belongs to, so that who signs in ten times is
-    still one person to the limits; a made-up token counts as none. `on_refusal` words a refusal, else it is a plain line.
+    still one person to the limits; a made-up token counts as none. `on_refusal` words a refusal, else it is a plain
+    line. What fails inside is written to the log by its kind, and answered without a word about it.
     """
 
     def __init__(
@@ -216,6 +221,14 @@ class Guard:
         except Refused as refused:
             if not started:
                 await self._on_refusal(scope, refused.refusal)(scope, receive, sent)
+        except Exception:
+            logging.getLogger(LOGGER).error(
+                "failed", exc_info=True, extra={"fields": {"request": scope.get("shardwise.request", "")}}
+            )
+            if started:
+                raise
+            refusal = Refusal(status=500, message="shardwise.service-failed")
+            await self._on_refusal(scope, refusal)(scope, receive, sent)
 
     async def _let_through(self, visit: _Visit, scope: Scope, receive: Receive, send: Send) -> None:
         visit.check_host()
@@ -232,7 +245,7 @@ class Guard:
 
     async def _count(self, visit: _Visit, scope: Scope) -> None:
         for limited in self.protection.limits:
-            if scope["method"] in limited.methods and limited.path.fullmatch(scope["path"]):
+            if scope["method"] in limited.methods and limited.path.fullmatch(visit.path):
                 wait = await asyncio.to_thread(self._take, visit, limited)
                 if wait:
                     seconds = max(1, -int(-wait // 1))
@@ -301,7 +314,7 @@ class _Visit:
     def __init__(self, guard: Guard, scope: Scope) -> None:
         self._guard, self.scope = guard, scope
         self.headers = Headers(scope=scope)
-        self.path: str = scope["path"]
+        self.path: str = scope["path"].removeprefix(guard.protection.prefix) or "/"
         self.address = (scope.get("client") or ("unknown", 0))[0]
         self._cookies = _cookies(self.headers.getlist("cookie"))
         self._given: str | None = None

@@ -37,10 +37,9 @@ ICON = (
 )
 
 
-def spoken(request: Request, person: Person | None = None) -> Language:
-    """The reader's language: the address (`?lang=ar`), what was chosen before, the account's, the browser's, English."""
+def spoken(request: Request, person: Person | None = None, *, secure: bool) -> Language:
+    """The reader's language: the address (`?lang=ar`), what was chosen, the browser's, the account's, English."""
     released = {each.code: each for each in languages() if each.released}
-    secure = request.url.scheme == "https"
     asked = [request.query_params.get("lang"), request.cookies.get(cookie_name(LANGUAGE_COOKIE, secure=secure))]
     for code in asked:
         if code in released:
@@ -91,8 +90,8 @@ def clock_style(seconds: int) -> str:
 class Renderer:
     """Makes responses of templates. `prefix` is the path below which the service stands (a Hub's), without its end."""
 
-    def __init__(self, *, prefix: str = "", house: str = HOUSE, verifies: bool = False) -> None:
-        self.prefix, self.house, self.verifies = prefix, house, verifies
+    def __init__(self, *, prefix: str = "", house: str = HOUSE, secure: bool = False, verifies: bool = False) -> None:
+        self.prefix, self.house, self.secure, self.verifies = prefix, house, secure, verifies
         self.environment = Environment(
             loader=FileSystemLoader(FOLDER / "templates"),
             autoescape=True,
@@ -109,7 +108,8 @@ class Renderer:
     def page(
         self,
         request: Request,
-        name: str,
+        template: str,
+        /,
         *,
         title: str,
         language: Language,
@@ -124,7 +124,7 @@ class Renderer:
             "title": title,
             "language": language,
             "languages": [each for each in languages() if each.released],
-            "in_language": lambda each: address_in(request, each, self.prefix),
+            "in_language": lambda each: address_in(request, each),
             "account": person and {"name": person.name, "examiner": person.may("examiner")},
             "csrf": lambda: _field(request),
             "house": self.house,
@@ -137,12 +137,12 @@ class Renderer:
             "wide": False,
             **values,
         }
-        body = self.environment.get_template(name).render(shown)
+        body = self.environment.get_template(template).render(shown)
         response = HTMLResponse(body, status_code=status, headers=dict(headers or {}))
         response.headers["content-language"] = language.code
         response.headers["vary"] = "Cookie, Accept-Language"
         if request.query_params.get("lang") == language.code:
-            keep_language(response, language, secure=request.url.scheme == "https")
+            keep_language(response, language, secure=self.secure)
         return response
 
     def words(self, language: Language) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def keep_language(response: HTMLResponse, language: Language, *, secure: bool) -
     set_cookie(response, LANGUAGE_COOKIE, language.code, secure=secure, seconds=LANGUAGE_SECONDS)
 
 
-def address_in(request: Request, language: Language, prefix: str = "") -> str:
+def address_in(request: Request, language: Language) -> str:
     """This page in another language. A one-time token that stands in the address goes nowhere else."""
     kept = [(key, value) for key, value in request.query_params.multi_items() if key in ("q", "page", "kind")]
     return f"{request.url.path}?{urlencode([*kept, ('lang', language.code)])}"
