@@ -55,7 +55,7 @@ def write_pages(folder: Path, *, assignment: str | None = None, student: str | N
             continue
         name, who = str(result.assignment), str(result.student)
         handed = folder / batch.SUBMITTED / who / name
-        work = read(handed, form(folder, course.assignment(name)))
+        work = read(handed, form(folder, course.assignment(name)), language=result.language)
         place = folder / FOLDER / who / name
         place.mkdir(parents=True, exist_ok=True)
         html = page(result, course, work if work.digest == result.digest else None, given.get((who, name)))

@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -97,7 +98,14 @@ def opened(path: Path, course: Course) -> Iterator[Gradebook]:
         from nbgrader.api import Gradebook
     except ImportError:
         raise CourseError("shardwise.classroom-needs-nbgrader") from None
-    with Gradebook(f"sqlite:///{path.absolute()}", course.id) as book:
+    before = os.environ.get("PATH", "")
+    if not path.exists():  # making one, nbgrader calls alembic by its name
+        os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), before))
+    try:
+        made = Gradebook(f"sqlite:///{path.absolute()}", course.id)
+    finally:
+        os.environ["PATH"] = before
+    with made as book:
         yield book
 
 
@@ -245,7 +253,7 @@ class _Importer:
             return
         handed = self.folder / batch.SUBMITTED / student / assignment.id
         asked = self.forms.setdefault(assignment.id, form(self.folder, assignment))
-        work = read(handed, asked)
+        work = read(handed, asked, language=result.language)
         if work.digest != result.digest:  # handed in again since: the next grading writes it
             return
         place.mkdir(parents=True, exist_ok=True)

@@ -89,7 +89,16 @@ def grade_one(
         asked = form(course, chosen)
     else:
         asked = Form(name=exercise_id, exercise=exercise_id, wanted=(_wanted(CODE, {}),))
-    return _whole(read(submission, asked), own, language, seed, limits, sandboxed, whose=whose, course=given)
+    return _whole(
+        read(submission, asked, language=language.code),
+        own,
+        language,
+        seed,
+        limits,
+        sandboxed,
+        whose=whose,
+        course=given,
+    )
 
 
 def form(folder: Path, assignment: Assignment) -> Form:

@@ -76,8 +76,8 @@ class _Read:
     findings: list[Finding]
 
 
-def read(path: Path, form: Form) -> Submission:
-    """What lies at this path, a folder or a file."""
+def read(path: Path, form: Form, *, language: str | None = None) -> Submission:
+    """What lies at this path, a folder or a file. Of notebooks in which nothing was written, that in `language` counts."""
     found = handed_in.gather(path)
     findings = list(found.findings)
     reads: list[_Read] = []
@@ -102,10 +102,10 @@ def read(path: Path, form: Form) -> Submission:
             sha256="",
             names=names,
         )
-    chosen = max(reads, key=lambda each: _rank(each, form))
+    chosen = max(reads, key=lambda each: _rank(each, form, language))
     findings += broken + chosen.findings + _place(chosen.file, form)
     answers, untouched = dict(chosen.answers), {each for each in chosen.answers if each not in chosen.changed}
-    for other in sorted(reads, key=lambda each: _rank(each, form), reverse=True):
+    for other in sorted(reads, key=lambda each: _rank(each, form, language), reverse=True):
         for name in other.changed if other is not chosen else ():
             if name in untouched or name not in answers:
                 answers[name] = other.answers[name]
@@ -203,7 +203,9 @@ def _candidates(
     if wanted.name == CODE:
         found += [(number, "text") for number in free if _is_cell_of(cells[number].source, form.exercise)]
     elif not found and (keys := {key for text in wanted.texts.values() for key in _keys(text)}):
-        found += [(number, "text") for number in free if keys & _keys(cells[number].source)]
+        marked = [number for number in free if _is_answer(cells[number].source, wanted.name)]
+        alike = [number for number in free if keys & _keys(cells[number].source)]
+        found += [(number, "text") for number in marked or alike]
     elif not found and language is not None:
         found += [(number, "place") for number in _between(opened, wanted, form.cells[language], free)]
     return sorted(found)
@@ -271,13 +273,16 @@ def _given_out(opened: Notebook, form: Form) -> bool:
 # --- which file
 
 
-def _rank(read: _Read, form: Form) -> tuple[int, int, bool, bool, int]:
-    """The file with most changed parts comes first; among equals a notebook, then the one with the name given out."""
+def _rank(read: _Read, form: Form, language: str | None) -> tuple[int, int, bool, bool, bool, int]:
+    """The file with most changed parts comes first; among equals a notebook, one in the student's language, the one with
+    the name given out.
+    """
     name = PurePosixPath(read.file.name).name
     return (
         len(read.changed),
         len(read.answers),
         read.file.suffix != ".py",
+        read.language == language,
         name == f"{form.name}.ipynb",
         -read.file.name.count("/"),
     )
@@ -318,6 +323,10 @@ def _plain(text: str) -> str:
 
 def _is_cell_of(text: str, exercise: str) -> bool:
     return re.match(rf"\s*%%exercise[ \t]+{re.escape(exercise)}[ \t\r]*(\n|$)", text) is not None
+
+
+def _is_answer(text: str, part: str) -> bool:
+    return re.match(rf"\s*%%answer[ \t]+{re.escape(part)}[ \t\r]*(\n|$)", text) is not None
 
 
 def _keys(text: str) -> set[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.exercises import exercise
+from shardwise.classroom import assignments
 from shardwise.classroom import course as classes
 from shardwise.classroom.course import Assignment, Course, Student
 from shardwise.classroom.own import Own
@@ -48,37 +49,10 @@ def made(
 def give_out(course: Course, folder: Path) -> None:
     """The assignments as `classroom new` and `nbgrader generate_assignment` leave them."""
     for assignment in course.assignments:
-        for code_ in course.languages:
-            place = folder / "release" / assignment.id
-            name = f"{assignment.id}.ipynb" if code_ == course.language else f"languages/{assignment.id}.{code_}.ipynb"
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            (place / name).write_text(json.dumps(_notebook(assignment.exercise, code_)), encoding="utf-8")
-
-
-def _notebook(id: str, code_: str) -> Notebook:
-    own = exercise(id, code_)
-    stub = f"%%exercise {id}\n{own.code('stub')}"
-    cells = [
-        _cell("markdown", f"# {own.title}\n\n{own.story}\n\n{own.task}", "task", locked=True),
-        _cell("code", stub, "code-answer", solution=True),
-        _cell("code", f'course.check("{id}")', "code", grade=True, locked=True, points=8),
-        _cell("code", 'answer = {"line": 0, "rule": ""}', "fault-answer", solution=True),
-        _cell("code", "assignment.seen(answer)  # fault", "fault", grade=True, locked=True, points=4),
-        _cell("code", 'answer = {"first": "", "second": ""}', "numbers-answer", solution=True),
-        _cell("code", "assignment.seen(answer)  # numbers", "numbers", grade=True, locked=True, points=4),
-        _cell("markdown", f"{own.hints[0]}", "why", locked=True),
-        _cell("markdown", "...", "explain", grade=True, solution=True, points=4),
-        _cell("markdown", f"{own.hints[1]}", "end", locked=True),
-    ]
-    metadata = {"shardwise": {"language": code_}, "kernelspec": {"name": "shardwise", "display_name": "Shardwise"}}
-    return {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": cells}
-
-
-def _cell(type_: str, source: str, id: str, **own: Any) -> dict[str, Any]:
-    about = {"grade": False, "solution": False, "locked": False, "task": False} | own
-    about |= {"schema_version": 3, "grade_id": id, "cell_type": type_}
-    more: dict[str, Any] = {"outputs": [], "execution_count": None} if type_ == "code" else {}
-    return {"cell_type": type_, "id": id, "metadata": {"nbgrader": about}, "source": source, **more}
+        for code_, name in assignments.names(assignment, course).items():
+            path = folder / "release" / assignment.id / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(assignments.notebook(assignment, course, code_), encoding="utf-8")
 
 
 def given(folder: Path, assignment: str = EXERCISE, language: str = "en") -> Notebook:
@@ -86,6 +60,8 @@ def given(folder: Path, assignment: str = EXERCISE, language: str = "en") -> Not
     place = folder / "release" / assignment
     path = place / f"{assignment}.ipynb" if language == "en" else place / f"languages/{assignment}.{language}.ipynb"
     found: Notebook = json.loads(path.read_text(encoding="utf-8"))
+    for each in found["cells"]:
+        each["source"] = "".join(each["source"])
     return found
 
 
@@ -106,8 +82,8 @@ def right_answers(course: Course, student: str, assignment: str = EXERCISE) -> d
     numbers = {key: right_number(each) for key, each in zip(("first", "second"), own.numbers, strict=True)}
     return {
         "code": code(id=course.assignment(assignment).exercise),
-        "fault": f"answer = {fault!r}",
-        "numbers": f"answer = {numbers!r}",
+        "fault": f"%%answer fault\n{fault!r}",
+        "numbers": f"%%answer numbers\n{numbers!r}",
         "explain": "Each rank keeps only its own part, so the bytes fall by the number of ranks.",
     }
 
