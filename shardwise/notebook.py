@@ -44,7 +44,6 @@ __all__ = [
     "controls",
     "diagnose",
     "difference",
-    "due",
     "explore",
     "figure",
     "formula",
@@ -685,14 +684,6 @@ def _classes() -> None:
                 _display(HandingIn(here, language=_lesson.language))
     except CourseError as error:
         _tell(error.in_language(_lesson.text), mood="note")
-
-
-def due(assignment: str) -> None:
-    """When an assignment is due, in its own notebook: the class's date, or the student's extension."""
-    if (here := _class_of(assignment)) is not None:
-        from shardwise.classroom import told
-
-        _tell(told.due_line(here.assignment(assignment), _lesson.text), mood="note")
 
 
 def hand_in(assignment: str) -> None:

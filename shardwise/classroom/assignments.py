@@ -104,6 +104,7 @@ class _Cells:
             self.prose("explain-task", self.heading("explain", 4), self.task.explain.question, self.say("explain-how")),
             self.by_hand("explain", self.say("explain-here")),
             self.prose("hand-in", self.say("hand-in", assignment=self.assignment.id)),
+            self.locked("hand-in-here", f'course.hand_in("{self.assignment.id}")'),
         ]
 
     # --- texts

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -18,7 +21,10 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
 
     @classroom.callback()
     def everywhere(_lang: Lang = None) -> None:
-        """Only declares the option."""
+        """Declares the option. nbgrader calls alembic by its name: it is found, whoever calls this from wherever."""
+        beside = str(Path(sys.executable).parent)
+        if beside not in os.environ.get("PATH", "").split(os.pathsep):
+            os.environ["PATH"] = os.pathsep.join((beside, os.environ.get("PATH", os.defpath)))
 
     new_command.add(classroom, print_json=print_json, right_use=right_use)
     student_commands.add(classroom, print_json=print_json, right_use=right_use)

@@ -194,11 +194,13 @@ def _settings(plan: Plan, *, hides: bool) -> dict[str, str]:
 
 def _extension(name: str) -> Path:
     """The built files of a JupyterLab extension. Raises CourseError where this environment lacks them."""
-    places = (JUPYTER, Path(sys.prefix) / "share" / "jupyter")
+    from jupyter_core.paths import jupyter_path
+
+    places = (JUPYTER, Path(sys.prefix) / "share" / "jupyter", *map(Path, jupyter_path()))
     for place in places:
         if (path := place / "labextensions" / name / "package.json").is_file():
             return path.parent
-    raise CourseError("shardwise.hub-no-extension", name=name, path=str(places[-1]))
+    raise CourseError("shardwise.hub-no-extension", name=name, path=", ".join(map(str, places[1:])))
 
 
 def _has_extension(server: Path | None, name: str) -> bool:

@@ -396,6 +396,7 @@ def _settings(after: Course) -> str:
         "",
         "from pathlib import Path",
         "",
+        "from shardwise.classroom.offline import configure",
         "from shardwise.classroom.stubs import preprocessors",
         "",
         "c = get_config()  # noqa: F821",
@@ -404,6 +405,7 @@ def _settings(after: Course) -> str:
     ]
     if after.exchange:
         lines.append(f"c.Exchange.root = {after.exchange!r}")
+    lines += ["# Pages without a network; a release tells students their due dates.", "configure(c)"]
     lines += ["# The notebooks hold no solutions: what stands in a cell is what students get.", ""]
     return "\n".join([*lines[:-1], "c.GenerateAssignment.preprocessors = preprocessors()", ""])
 

@@ -58,10 +58,30 @@ def add(classroom: typer.Typer, *, print_json: Printer, right_use: Callable[[], 
                 progress.update(task, total=of, completed=number - 1, description=id)
 
             made = make(folder, wishes, language=context.obj.language, on_step=step)
+        _announce(made)
         if as_json:
             print_json(made.as_json())
         else:
             _tell(made, text)
+
+
+def _announce(made: Made) -> None:
+    """Students of a class of which something was released see dates that moved at once."""
+    from shardwise.classroom import announcing
+    from shardwise.classroom import course as classes
+    from translations import CourseError
+
+    exchange = made.course.exchange
+    if not exchange or not (Path(exchange) / made.course.id).is_dir():
+        return
+    listed = [each.id for each in classes.students(made.folder)]
+    try:
+        unable = announcing.announce(made.course, exchange=Path(exchange), students=listed)
+    except CourseError as error:
+        made.left.append(error)
+        return
+    if unable:
+        made.left.append(CourseError("shardwise.announced-not-own", students=", ".join(unable)))
 
 
 def _tell(made: Made, text: Translator) -> None:

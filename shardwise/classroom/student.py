@@ -163,9 +163,13 @@ class Class:
             (path.stat().st_mtime, code, path) for code, path in own.notebooks.items() if _work(path) != given.get(code)
         ]
         at = now or datetime.now(UTC)
-        _, code, chosen = (
-            max(changed) if changed else min((path.stat().st_mtime, code, path) for code, path in own.notebooks.items())
-        )
+        if changed:
+            _, code, chosen = max(changed)
+        else:
+            code = next(
+                each for each in (workspace.remembered() or "", SOURCE, *own.notebooks) if each in own.notebooks
+            )
+            chosen = own.notebooks[code]
         penalty = None
         if self.course is not None and own.due is not None:
             penalty = self.course.penalty(self.student, id, at)
@@ -327,7 +331,7 @@ def classes() -> tuple[Class, ...]:
 
 
 def announced(course: str, student: str) -> Course | None:
-    """What the teacher announced of a class, read without loading nbgrader; None where its settings name no exchange."""
+    """What the teacher announced of a class, read without loading nbgrader; None where settings name no exchange."""
     config = _configuration()
     root = str(config.Exchange.get("root", "")) if "Exchange" in config else ""
     return announcing.read(Path(root), course, student) if root else None

@@ -54,14 +54,6 @@ def due(own: Assignment, text: Translator, *, now: datetime | None = None) -> st
     return f"{said}: {text(f'shardwise.hand-in-{how}', duration=time)}"
 
 
-def due_line(own: Assignment, text: Translator) -> str:
-    """The due moment as a sentence of its own, for the assignment's notebook."""
-    if own.handed_in:
-        at = formats.moment(own.handed_in[-1].at.astimezone(_zone(own.due)), text.language)
-        return text("shardwise.hand-in-due-line-done", due=due(own, text), at=at)
-    return text("shardwise.hand-in-due-line", due=due(own, text))
-
-
 def state(own: Assignment, text: Translator) -> str:
     if own.handed_in:
         at = own.handed_in[-1].at.astimezone(_zone(own.due))
@@ -110,8 +102,7 @@ def html(here: Class, assignments: tuple[Assignment, ...], text: Translator, *, 
     heads = "".join(f'<th scope="col">{escape(each)}</th>' for each in header(text))
     body = "".join(_row(each, text, beside) for each in assignments)
     return (
-        f'<section class="class">{heading}<table class="units"><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{body}</tbody></table></section>"
+        f'<section class="class">{heading}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></section>'
     )
 
 

@@ -95,7 +95,7 @@
           }
         });
         if (launcher) {
-          launcher.add({ command: COMMAND, category: 'Notebook', rank: -1 });
+          launcher.add({ command: COMMAND, category: 'Shardwise', rank: 0 });
         }
       }
     };

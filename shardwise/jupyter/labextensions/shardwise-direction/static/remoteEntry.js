@@ -21,10 +21,10 @@
     here && import(here.replace(/remoteEntry\.js/, 'saving.js')).then(saving => saving.watch(document.body));
 
   const mark = (panel, model) => {
-    const course = model.getMetadata('course') || {};
+    const course = model.getMetadata('course') || model.getMetadata('shardwise') || {}; // a lesson, an assignment
     panel.node.classList.toggle(CLASS, course.dir === 'rtl');
-    if (course.lang) {
-      panel.node.dataset.courseLang = course.lang;
+    if (course.lang || course.language) {
+      panel.node.dataset.courseLang = course.lang || course.language;
     }
   };
 
