@@ -14,12 +14,16 @@ import ctypes
 import errno
 import os
 import platform
+import re
 import struct
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
-VARIABLE = "SHARDWISE_CONFINED"
+from labs.runner import processes
+
+VARIABLE = processes.CONFINED
 """Set in the environment of a rank that has to confine itself."""
 
 _LOAD, _EQUALS, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -32,6 +36,7 @@ _NAMESPACES = 0x7E020000
 _OTHER_INTERFACE = 0x40000000
 """From here on stand the calls of x86-64's second interface, x32."""
 _SET_NO_NEW_PRIVILEGES = 38
+_CAP_SETUID = 7
 _SET_FILTER, _ALL_THREADS = 1, 1
 _FAMILIES = (1, 2, 10, 16)
 """Families of sockets: local, IPv4, IPv6, and netlink, by which libc lists interfaces. Not AF_VSOCK, which no network
@@ -51,7 +56,7 @@ class _Machine:
               acct, reboot, swapon, swapoff, syslog, settimeofday, clock_settime, adjtimex, clock_adjtime
     starting  fork and vfork where there are any, execve, execveat
     queueing  rt_sigqueueinfo, rt_tgsigqueueinfo: signals with a sender of one's choice
-    own       kill and tgkill, of which a rank keeps those to itself
+    own       kill, tgkill and prlimit64, of which a rank keeps those to itself
     """
 
     audit: int
@@ -62,7 +67,7 @@ class _Machine:
     never: tuple[int, ...]
     starting: tuple[int, ...]
     queueing: tuple[int, ...]
-    own: tuple[int, int]
+    own: tuple[int, int, int]
     tkill: int
 
 
@@ -82,7 +87,7 @@ _MACHINES = {
         ),
         starting=(57, 58, 59, 322),
         queueing=(129, 297),
-        own=(62, 234),
+        own=(62, 234, 302),
         tkill=200,
     ),
     "aarch64": _Machine(
@@ -97,7 +102,7 @@ _MACHINES = {
         ),
         starting=(221, 281),
         queueing=(138, 240),
-        own=(129, 131),
+        own=(129, 131, 261),
         tkill=130,
     ),
 }
@@ -115,6 +120,24 @@ def harden() -> None:
     """The filter of what starts ranks. Raises OSError where the kernel does not allow it."""
     machine = _machine()
     _set(machine, (*_COMMON, *machine.never, *machine.hidden), ranks=False)
+
+
+def lose_root(user: int) -> None:
+    """From root of this machine to a user who owns nothing on it, for good. Nothing where this is no root with the
+    right to do so: in a namespace of users whoever is there is nobody outside already.
+    """
+    if os.getuid() == 0 and _may_change_users():
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+        if os.getresuid() != (user, user, user) or _may_change_users():
+            raise OSError(errno.EPERM, "the user could not be changed")
+
+
+def _may_change_users() -> bool:
+    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return found is not None and bool(int(found[1], 16) >> _CAP_SETUID & 1)
 
 
 def _machine() -> _Machine:
@@ -168,8 +191,8 @@ def _program(machine: _Machine, refused: Iterable[int], *, ranks: bool) -> list[
     for number in machine.socket:
         steps += _only(number, [*families, refuse])
     if ranks:
-        for number in machine.own:
-            steps += _only(number, [first, (_EQUALS, 1, 0, os.getpid()), refuse])
+        for number, nobody in zip(machine.own, (os.getpid(), os.getpid(), 0), strict=True):
+            steps += _only(number, [first, (_EQUALS, 2, 0, os.getpid()), (_EQUALS, 1, 0, nobody), refuse])
     return [*steps, (_RETURN, 0, 0, _ALLOW)]
 
 

@@ -40,6 +40,8 @@ def main() -> NoReturn:
     parent, control, folder = int(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])), sys.argv[3]
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN if each == signal.SIGINT else signal.SIG_DFL)
+    if processes.CONFINED in os.environ:
+        processes.close_to_others()
     with processes.only_while(
         lambda: processes.is_there(parent, control), otherwise=lambda: shutil.rmtree(folder, ignore_errors=True)
     ):

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from shardwise.classroom.interior import ENVIRONMENT, FILES, HOST, USER, WRITABLE, Interior
+from shardwise.classroom.interior import ENVIRONMENT, FILES, HOST, KERNEL, USER, WRITABLE, Interior, is_root
 from translations import CourseError
 
 PROGRAM = "bwrap"
@@ -27,13 +27,22 @@ class Bubblewrap:
         return CourseError("shardwise.sandbox-no-bubblewrap")
 
     def command(self, inside: Interior, place: Path, program: Sequence[str]) -> list[str]:
-        built = [PROGRAM, "--unshare-all", "--unshare-user", "--disable-userns", "--uid", str(USER), "--gid", str(USER)]
-        built += ["--cap-drop", "ALL", "--die-with-parent", "--new-session", "--clearenv", "--hostname", HOST]
+        built = [PROGRAM, "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
+        built += ["--cap-drop", "ALL"]
+        if is_root():  # the sandbox's first process becomes somebody else, and loses these two with it
+            built += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+        else:
+            built += ["--unshare-user", "--disable-userns", "--uid", str(USER), "--gid", str(USER)]
+        built += ["--die-with-parent", "--new-session", "--clearenv", "--hostname", HOST]
         for at, target in inside.links.items():
             built += ["--symlink", target, at]
         built += ["--proc", "/proc", "--dev", "/dev"]
+        for system in KERNEL:  # bubblewrap forgets them where root is in a namespace of users
+            built += ["--ro-bind-try", system, system]
         for folder in WRITABLE:  # before what is shown, which may lie below one of them on this machine
-            built += ["--size", str(FILES), "--tmpfs", folder]
+            built += ["--size", str(FILES), "--perms", "1777", "--tmpfs", folder]
+        for folder in inside.folders():
+            built += ["--perms", "0755", "--dir", folder]
         for outside, at in inside.shown:
             built += ["--ro-bind", str(outside), at]
         for variable, value in ENVIRONMENT.items():

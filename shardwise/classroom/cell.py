@@ -1,11 +1,12 @@
 """What runs in the sandbox beside the ranks: it takes orders on its input, one a line, runs a case, and hands out what
 the ranks left.
 
-`python cell.py BYTES SECONDS`, with `labs` on the path and nothing else of the course; BYTES is what each process may
-map, SECONDS what it may compute. It ends, and all in the sandbox with it, when nobody holds the other end of its input
-any more. An order is JSON: the student's file, exercise, number of the case, ranks, seed, timeout, patience. An answer
-is one line of JSON and after it the files that it names, byte for byte. What is sent from here may be forged by the
-code that ran: the reader believes nothing but the values, and compares those.
+`python cell.py BYTES SECONDS USER`, with `labs` on the path and nothing else of the course; BYTES is what each process
+may map, SECONDS what it may compute, USER who it becomes where it begins as root. It ends, and all in the sandbox with
+it, when nobody holds the other end of its input any more. An order is JSON: the student's file, exercise, number of the
+case, ranks, seed, timeout, patience. An answer is one line of JSON and after it the files that it names, byte for byte.
+What is sent from here may be forged by the code that ran: the reader believes nothing but the values, and compares
+those.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import os
 import resource
 import select
+import stat
 import sys
 import tempfile
 import threading
@@ -23,7 +25,7 @@ from typing import Any, BinaryIO
 
 from labs.exercises import confined
 from labs.exercises.checking import SCRIPT
-from labs.runner import RankFailed, run, shut_down
+from labs.runner import RankFailed, processes, run, shut_down
 from translations import CourseError
 
 FOLDER = Path("/student")
@@ -38,8 +40,10 @@ LARGEST = 256 * 2**20
 
 def main() -> None:
     """Until the input ends."""
+    confined.lose_root(int(sys.argv[3]))
     _limit(space=int(sys.argv[1]), seconds=int(sys.argv[2]))
     confined.harden()
+    processes.close_to_others()
     threading.Thread(target=_end_with, args=(os.dup(0),), name="lifeline", daemon=True).start()
     orders, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     _close_to_ranks()
@@ -83,9 +87,11 @@ def _close_to_ranks() -> None:
 
 def _answer(order: dict[str, Any], answers: BinaryIO) -> None:
     file = FOLDER / order["name"]
-    file.write_text(order["source"], encoding="utf-8", errors="surrogateescape")
+    # With the mark that says UTF-8, no line of the file can say another encoding: what was read is what runs.
+    file.write_text(order["source"], encoding="utf-8-sig", errors="surrogateescape")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         head: dict[str, Any] = {"outputs": [], "files": [], "failed": None}
+        found: list[tuple[str, bytes]] = []
         try:
             ended = run(
                 SCRIPT,
@@ -96,8 +102,9 @@ def _answer(order: dict[str, Any], answers: BinaryIO) -> None:
                 folder=Path(folder),
             )
             head["outputs"] = [each.output for each in ended.ranks]
-            left = [each for each in sorted(Path(folder).glob("rank-*.*")) if each.suffix in (".json", ".safetensors")]
-            head["files"] = [[each.name, each.stat().st_size] for each in left]
+            left = [each for each in sorted(Path(folder).glob("rank-*.*")) if _is_result(each)]
+            found = [(each.name, each.read_bytes()) for each in left]
+            head["files"] = [[name, len(data)] for name, data in found]
         except RankFailed as error:
             head["outputs"] = list(error.outputs)
             head["failed"] = {
@@ -110,14 +117,17 @@ def _answer(order: dict[str, Any], answers: BinaryIO) -> None:
                 "rank_traceback": error.rank_traceback,
                 "full_traceback": error.full_traceback,
             }
-            left = []
         except CourseError as error:
             head["failed"] = {"id": error.id, "values": error.values}
-            left = []
         answers.write(json.dumps(head, default=str).encode() + b"\n")
-        for each in left:
-            answers.write(each.read_bytes())
+        for _, data in found:
+            answers.write(data)
         answers.flush()
+
+
+def _is_result(file: Path) -> bool:
+    """An ordinary file: no pipe, which would let this wait, and no link to what the rank itself may not read."""
+    return file.suffix in (".json", ".safetensors") and stat.S_ISREG(file.lstat().st_mode)
 
 
 if __name__ == "__main__":

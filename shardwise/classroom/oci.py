@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from shardwise.classroom import processes
-from shardwise.classroom.interior import ENVIRONMENT, FILES, HOST, WRITABLE, Interior
+from shardwise.classroom.interior import ENVIRONMENT, FILES, HOST, KERNEL, SOMEBODY, WRITABLE, Interior, is_root
 from translations import CourseError
 
 _ENDING = 5.0
@@ -32,7 +32,6 @@ _KERNEL = (
     *("/proc/latency_stats", "/proc/sched_debug", "/proc/timer_list", "/proc/timer_stats", "/proc/kmsg"),
 )
 """What of the kernel nobody reads in there."""
-_READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 _INODES = 100_000
 
 
@@ -74,10 +73,14 @@ CRUN, RUNC = Runtime("crun", "--cgroup-manager=disabled"), Runtime("runc")
 def config(inside: Interior, program: Sequence[str]) -> dict[str, Any]:
     """The bundle's config.json."""
     none: list[str] = []
+    user = SOMEBODY if is_root() else 0
+    namespaces = ["pid", "network", "ipc", "uts", "mount", "cgroup", *([] if is_root() else ["user"])]
+    mapped = [] if is_root() else [{"containerID": 0, "hostID": os.getuid(), "size": 1}]
+    groups = [] if is_root() else [{"containerID": 0, "hostID": os.getgid(), "size": 1}]
     mounts = [
         {"destination": "/proc", "type": "proc", "source": "proc", "options": ["nosuid", "noexec", "nodev"]},
-        _memory("/dev", 2**20, mode="0755"),
-        *(_memory(folder, FILES, mode="1777") for folder in WRITABLE),
+        _memory("/dev", 2**20, "noexec", mode="0755"),
+        *(_memory(folder, FILES, "nodev", mode="1777") for folder in WRITABLE),
         *(
             {"destination": at, "type": "bind", "source": str(outside), "options": ["rbind", "ro", "nosuid", "nodev"]}
             for outside, at in inside.shown
@@ -89,7 +92,7 @@ def config(inside: Interior, program: Sequence[str]) -> dict[str, Any]:
         "root": {"path": "root", "readonly": True},
         "process": {
             "terminal": False,
-            "user": {"uid": 0, "gid": 0},
+            "user": {"uid": user, "gid": user},
             "args": [*program],
             "env": [f"{variable}={value}" for variable, value in ENVIRONMENT.items()],
             "cwd": "/",
@@ -99,35 +102,35 @@ def config(inside: Interior, program: Sequence[str]) -> dict[str, Any]:
         },
         "mounts": mounts,
         "linux": {
-            "namespaces": [{"type": each} for each in ("pid", "network", "ipc", "uts", "mount", "user", "cgroup")],
-            "uidMappings": [{"containerID": 0, "hostID": os.getuid(), "size": 1}],
-            "gidMappings": [{"containerID": 0, "hostID": os.getgid(), "size": 1}],
+            "namespaces": [{"type": each} for each in namespaces],
+            "uidMappings": mapped,
+            "gidMappings": groups,
             "maskedPaths": [*_KERNEL],
-            "readonlyPaths": [*_READ_ONLY],
+            "readonlyPaths": [*KERNEL],
         },
     }
 
 
-def _memory(folder: str, size: int, *, mode: str) -> dict[str, Any]:
-    options = ["nosuid", "nodev", f"mode={mode}", f"size={size}", f"nr_inodes={_INODES}"]
+def _memory(folder: str, size: int, *more: str, mode: str) -> dict[str, Any]:
+    options = ["nosuid", *more, f"mode={mode}", f"size={size}", f"nr_inodes={_INODES}"]
     return {"destination": folder, "type": "tmpfs", "source": "tmpfs", "options": options}
 
 
 def _root(root: Path, inside: Interior) -> None:
     """An empty folder for everything that is mounted: the root itself is read-only when the runtime comes to it."""
-    for at in ("/proc", "/dev", *WRITABLE):
-        (root / at[1:]).mkdir(parents=True, exist_ok=True)
-    for at, target in inside.links.items():
-        (root / at[1:]).symlink_to(target)
-    for outside, at in inside.shown:
+    root.mkdir(parents=True)
+    tops = [at for _, at in inside.shown if not any(Path(other) in Path(at).parents for _, other in inside.shown)]
+    files = {at for outside, at in inside.shown if outside.is_file()}
+    for at in ("/proc", "/dev", *WRITABLE, *inside.folders(), *tops):
         spot = root / at[1:]
-        if any((root / earlier[1:]) in spot.parents for _, earlier in inside.shown):
-            continue  # it is there in what is shown before
-        if outside.is_file():
-            spot.parent.mkdir(parents=True, exist_ok=True)
+        if at in files:
             spot.touch()
         else:
             spot.mkdir(parents=True, exist_ok=True)
+            spot.chmod(0o1777 if at in WRITABLE else 0o755)  # runc gives what it mounts there the same mode
+    root.chmod(0o755)
+    for at, target in inside.links.items():
+        (root / at[1:]).symlink_to(target)
 
 
 def _kill(pids: Iterable[int]) -> None:

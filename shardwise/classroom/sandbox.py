@@ -25,7 +25,7 @@ from typing import Any, get_args
 from labs.runner import RankFailed, Run
 from labs.runner.results import Folder, Kind, RankResult, read_value
 from shardwise.classroom import cell, processes, walls
-from shardwise.classroom.interior import CELL, WRITABLE
+from shardwise.classroom.interior import CELL, SOMEBODY, WRITABLE
 from shardwise.classroom.visible import visible, visible_json
 from translations import SOURCE, CourseError, translator
 
@@ -90,7 +90,7 @@ class Sandbox:
     def __init__(self, by: walls.Backend, *, limits: Limits, place: Path) -> None:
         self.limits = limits
         self._by, self._place = by, place
-        program = walls.cell_command(str(limits.address_space), str(math.ceil(limits.cpu)))
+        program = walls.cell_command(str(limits.address_space), str(math.ceil(limits.cpu)), str(SOMEBODY))
         self._process = walls.started(by, place, program)
         assert self._process.stdin is not None
         assert self._process.stdout is not None

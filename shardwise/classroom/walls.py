@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Protocol
 
 from shardwise.classroom.bubblewrap import Bubblewrap
-from shardwise.classroom.interior import CELL, Interior, interior
+from shardwise.classroom.interior import CELL, SOMEBODY, Interior, interior
 from shardwise.classroom.oci import CRUN, RUNC
 from translations import CourseError
 
@@ -23,7 +23,8 @@ VARIABLE = "SHARDWISE_SANDBOX"
 PATIENCE = 60.0
 """Seconds for a trial: it starts Python, on a machine that may be busy."""
 TRIAL = (
-    "from labs.exercises.confined import confine, harden; import os, socket; harden(); confine();"
+    "from labs.exercises.confined import confine, harden, lose_root; import os, socket;"
+    f"lose_root({SOMEBODY}); harden(); confine();"
     "socket.create_server(('127.0.0.1', 0)); open('/tmp/trial', 'w').close(); print('held')"
 )
 """What every sandbox must allow, and the filters that it must take."""
