@@ -19,6 +19,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.orm import Session
 
 from quiz.exam import ExamQuestion, ExamResult, ExamSession, Explained, Given, Paper, Task, TaskResult, begin, draw
@@ -171,7 +173,7 @@ def _open(core: Core, session: Session, account: str, sitting: Sitting, at: date
     return Open(
         id=sitting.id,
         exam=sitting.exam,
-        title=sitting.title or exam.blueprint.called(language),
+        title=core.exams.title(sitting.exam, language, own=sitting.title),
         opens=sitting.opens,
         closes=sitting.closes,
         needs_code=sitting.unlock is not None,
@@ -248,11 +250,11 @@ def start(
     with core.store.writing() as session:
         _one_at_a_time(session, person.id)
         if key is not None and (known := earlier(session, account=person.id, key=key, asked=asked)) is not None:
-            return _standing(session, _own(session, person, known[1]["id"]), at)
+            return _standing(core, session, _own(session, person, known[1]["id"]), at)
         used, allowed, again, running = _tries(session, person.id, found, exam.policy.attempts, exam.policy.wait_hours)
         if running is not None and running.deadline > at:
             _keep(session, person, key, asked, running.id)
-            return _standing(session, running, at)
+            return _standing(core, session, running, at)
         if running is not None:
             _end(running, running.deadline)
         if used >= allowed:
@@ -261,9 +263,7 @@ def start(
             raise Forbidden("shardwise.service-wait", hours=max(1, -int(-(again - at).total_seconds() // 3600)))
         extra = _extra(session, person.id, found)
         sitting_ = begin(paper, now=at, minutes=exam.policy.minutes, extra=extra / 100, closes=found.closes)
-        for digest, content in paper.contents.items():
-            if session.get(Content, digest) is None:
-                session.add(Content(digest=digest, content=dict(content)))
+        _keep_contents(session, paper)
         count = select(func.count()).where(Attempt.account == person.id, Attempt.exam == found.exam)
         made = Attempt(
             id=id,
@@ -286,7 +286,18 @@ def start(
         audit(session, actor=person.id, action="attempt-begun", about=id, sitting=found.id, number=made.number)
         _keep(session, person, key, asked, id)
         _papers.put(id, paper)
-        return _standing(session, made, at)
+        return _standing(core, session, made, at)
+
+
+def _keep_contents(session: Session, paper: Paper) -> None:
+    """The items of a paper, once for all papers. Two papers that begin at once put the same ones in, always in the same
+    order, so that neither waits for the other in a ring, and neither fails.
+    """
+    known = set(session.scalars(select(Content.digest).where(Content.digest.in_(paper.contents))))
+    if new := sorted(set(paper.contents) - known):
+        insert = postgresql_insert if session.get_bind().dialect.name == "postgresql" else sqlite_insert
+        rows = [{"digest": digest, "content": dict(paper.contents[digest])} for digest in new]
+        session.execute(insert(Content).values(rows).on_conflict_do_nothing())
 
 
 def _one_at_a_time(session: Session, account: str) -> None:
@@ -374,16 +385,16 @@ def attempts_of(core: Core, person: Person) -> tuple[Standing, ...]:
     at = core.clock()
     with core.store.reading() as session:
         query = select(Attempt).where(Attempt.account == person.id).order_by(Attempt.begun.desc())
-        return tuple(_standing(session, each, at) for each in session.scalars(query))
+        return tuple(_standing(core, session, each, at) for each in session.scalars(query))
 
 
 def standing(core: Core, person: Person, id: str) -> Standing:
     """Where an attempt stands."""
     with core.store.reading() as session:
-        return _standing(session, _own(session, person, id), core.clock())
+        return _standing(core, session, _own(session, person, id), core.clock())
 
 
-def _standing(session: Session, attempt: Attempt, at: datetime) -> Standing:
+def _standing(core: Core, session: Session, attempt: Attempt, at: datetime) -> Standing:
     sitting = session.get_one(Sitting, attempt.sitting)
     answered = _answered(session, attempt.id)
     open_ = attempt.state == "open" and at < attempt.deadline
@@ -391,7 +402,7 @@ def _standing(session: Session, attempt: Attempt, at: datetime) -> Standing:
         id=attempt.id,
         sitting=attempt.sitting,
         exam=attempt.exam,
-        title=sitting.title or attempt.exam,
+        title=core.exams.title(attempt.exam, attempt.language, own=sitting.title),
         number=attempt.number,
         language=attempt.language,
         begun=attempt.begun,
@@ -411,7 +422,7 @@ def _answered(session: Session, attempt: str) -> tuple[int, ...]:
     rows = session.execute(
         select(Answer.position, Answer.given).where(Answer.attempt == attempt).order_by(Answer.revision)
     )
-    latest: dict[int, Any] = dict(iter(rows.tuples()))
+    latest: dict[int, Any] = dict(iter(rows))
     return tuple(sorted(position for position, given in latest.items() if given is not None))
 
 
@@ -735,4 +746,4 @@ def extend(core: Core, examiner: Person, id: str, minutes: float) -> Standing:
         extended = _bare(attempt, paper_of(session, attempt), {}).extended(minutes)
         attempt.minutes, attempt.deadline = extended.minutes, extended.deadline
         audit(session, actor=examiner.id, action="time-given", about=id, minutes=minutes)
-        return _standing(session, attempt, at)
+        return _standing(core, session, attempt, at)

@@ -316,7 +316,9 @@ def _states(
     for certificate, (number, position, state, reason) in since.items():
         entry = places.get((number, position))
         if entry is None:
-            entry = StatusEntry(certificate=certificate, list=number, position=position, changed=now)
+            # The certificate is not in this state: its place is kept, and whoever asks again gets another one.
+            name = certificate if certificate.startswith(RESTORED) else f"{RESTORED} {certificate}"
+            entry = StatusEntry(certificate=name, list=number, position=position, changed=now)
             entry.state, entry.reason = state, reason
             session.add(entry)
             places[number, position] = entry

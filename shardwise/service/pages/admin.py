@@ -395,7 +395,7 @@ def _sittings(request: Request, core: Core, person: Person, *, problem: str = ""
         sittings=[
             {
                 "id": each.id,
-                "title": each.title or each.exam,
+                "title": each.title or _called(core, each.exam, language),
                 "cohort": each.cohort or text("shardwise.site-everybody"),
                 "window": text(
                     "shardwise.site-from-to", opens=moment(each.opens, language), closes=moment(each.closes, language)

@@ -19,11 +19,11 @@ from shardwise.service import accounts, attempts, issuing, reports
 from shardwise.service.accounts import Person
 from shardwise.service.attempts import Standing
 from shardwise.service.core import Core
-from shardwise.service.pages.rendering import moment
+from shardwise.service.pages.rendering import moment, percent
 from shardwise.service.pages.site import language_of, renderer_of, see
 from shardwise.service.people import SignedInPerson, TheCore
 from shardwise.service.store import Conflict, Forbidden, Missing
-from translations import CourseError, Language, formats, translator
+from translations import CourseError, Language, translator
 from translations import language as find
 
 router = APIRouter()
@@ -489,7 +489,7 @@ def _verdict(found: attempts.Outcome, language: Language) -> list[str]:
     text = translator(language)
 
     def said(name: str, part: Mapping[str, Any]) -> str:
-        share, needed = (formats.percent(int(part[each] * 100 + 1e-9) / 100, language) for each in ("share", "needed"))
+        share, needed = (percent(part[each], language) for each in ("share", "needed"))
         return text(f"shardwise.site-part-{name}", share=share, needed=needed)
 
     lines = [said("quiz", found.quiz)]

@@ -23,8 +23,9 @@ from certificates.issuer import Issuer
 from certificates.network import Unreachable
 from certificates.render.preview import preview
 from certificates.render.printed import compact
-from certificates.summary import OBJECTIVE, Summary, facts, percentage, summarize
+from certificates.summary import LAB, OBJECTIVE, Summary, facts, percentage, summarize
 from certificates.verification import Verification
+from labs.exercises import exercises
 from quiz import objectives
 from shardwise.service import issuing
 from shardwise.service.core import Core
@@ -177,7 +178,7 @@ def _page(request: Request, core: Core, found: Issued, language: Language) -> Re
         "signed_in": find(summary.language),
         "facts": [{"label": label, "value": value} for label, value in facts(summary, language)],
         "objectives": _profile(credential, summary, language),
-        "labs": _labs(summary, language),
+        "labs": _labs(credential, summary, language),
         "english": _english(found, summary, issuer, valid, core.clock()),
         "verify_at": pages.at(f"/verify#c={compact(found.jwt)}&lang={language.code}"),
         "short": found.id,
@@ -281,15 +282,19 @@ def _profile(credential: Mapping[str, Any], summary: Summary, language: Language
     ]
 
 
-def _labs(summary: Summary, language: Language) -> list[dict[str, Any]]:
+def _labs(credential: Mapping[str, Any], summary: Summary, language: Language) -> list[dict[str, Any]]:
+    """Tasks in the reader's words, as objectives."""
+    described = credential["credentialSubject"]["achievement"]["resultDescription"]
+    ids = [each["id"].partition(LAB)[2] for each in described if LAB in each["id"]]
+    known = {each.id: each.title for each in exercises(language)}
     return [
         {
-            "title": title,
-            "lang": "" if summary.language == language.code else summary.language,
+            "title": known.get(id, title),
+            "lang": "" if id in known or summary.language == language.code else summary.language,
             "share": percentage(share, language),
             "reached": share >= 100,
         }
-        for title, share in summary.labs
+        for id, (title, share) in zip(ids, summary.labs, strict=True)
     ]
 
 

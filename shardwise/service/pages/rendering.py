@@ -153,7 +153,7 @@ class Renderer:
             "tc": lambda id, **values: text(f"certificates.{id}", **values),
             "day": lambda at: formats.date(at.date(), language),
             "moment": lambda at: moment(at, language),
-            "clock_time": lambda at: clock_time(at),
+            "ends": lambda at: clock_time(at, language),
             "duration": lambda seconds: formats.duration(seconds, language),
             "percent": lambda share: percent(share, language),
             "number": lambda value: formats.number(value, language),
@@ -174,24 +174,21 @@ def address_in(request: Request, language: Language) -> str:
 
 
 def moment(at: datetime, language: Language) -> str:
-    """A day and a time of day. The server knows no reader's zone, so it says which it means."""
-    shown = f"{at.astimezone(UTC):%H:%M} UTC"
-    if language.direction == "rtl":
-        shown = formats.isolate(shown)
-    return (
-        f"{formats.date(at.astimezone(UTC).date(), language)}, {shown}"
-        if language.direction == "ltr"
-        else (f"{formats.date(at.astimezone(UTC).date(), language)}، {shown}")
-    )
+    """A day and a time of day."""
+    comma = "، " if language.direction == "rtl" else ", "
+    return f"{formats.date(at.astimezone(UTC).date(), language)}{comma}{clock_time(at, language)}"
 
 
-def clock_time(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%H:%M:%S} UTC"
+def clock_time(at: datetime, language: Language) -> str:
+    """A time of day. The server knows no reader's zone, so it says which it means."""
+    shown = f"{at.astimezone(UTC):%H:%M}{formats.NARROW_SPACE}UTC"
+    return formats.isolate(shown) if language.direction == "rtl" else shown
 
 
 def percent(share: float, language: Language) -> str:
     """A share as whole percents, rounded down: 79.9 never shows as the 80 that it did not reach."""
-    return formats.percent(int(share * 100 + 1e-9) / 100, language)
+    whole = int(share * 100 + 1e-9)
+    return formats.percent(whole / 100, language, digits=max(1, len(str(whole))))
 
 
 def rich(text: str) -> Markup:
