@@ -26,6 +26,8 @@ from translations.catalogs import catalog
 Content = Mapping[str, Any]
 """An item as JSON: its unit, its fields, and its texts by language and context. `digest_of` names it."""
 _LANGUAGE_FILE = re.compile(r"^(?P<unit>[0-9]{2}-[a-z0-9-]+)\.(?P<language>[a-z]{2,3})\.yaml$")
+UNFINISHED = "TO BE WRITTEN BY THE AUTHOR"
+"""Stands in imported questions and templates where a text is missing."""
 LARGEST = 4_000_000
 """Bytes of the largest file that is read as a bank."""
 
@@ -125,6 +127,8 @@ def _private(folder: Path) -> Iterable[Held]:
             for idea in _misconceptions(fields):
                 if idea not in named:
                     raise CourseError("quiz.exam-misconception", id=fields["id"], misconception=idea)
+            if UNFINISHED in str(fields):
+                raise CourseError("quiz.exam-unfinished", id=fields["id"])
             own = {
                 code: {
                     context.partition(".")[2]: of[context] for context, _english in contexts(fields) if context in of
