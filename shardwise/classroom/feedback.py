@@ -7,6 +7,7 @@ network and no script. It lies where `nbgrader release_feedback` looks for it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -151,7 +152,7 @@ def _lateness(result: Result, course: Course, marks: Marks, text: Translator) ->
 def _found(result: Result, text: Translator) -> list[str]:
     if not result.findings:
         return []
-    items = "".join(f"<li>{escape(each.text)}</li>" for each in result.findings)
+    items = "".join(f"<li>{escape(visible(each.text))}</li>" for each in result.findings)
     return [f"<h2>{escape(text('shardwise.feedback-found'))}</h2><ul>{items}</ul>"]
 
 
@@ -195,7 +196,7 @@ def _folded(title: str, code: str) -> str:
 
 
 def _box(message: str, mood: str) -> str:
-    return f'<div class="box {mood}">{course_text(message)}</div>'
+    return f'<div class="box {mood}">{course_text(visible(message))}</div>'
 
 
 def _name(part: Part, text: Translator) -> str:
@@ -203,8 +204,11 @@ def _name(part: Part, text: Translator) -> str:
 
 
 def _number(points: float, text: Translator) -> str:
-    rounded = round(points, 2)
-    return formats.number(int(rounded) if rounded.is_integer() else rounded, text.language)
+    """To hundredths, without zeros at the end."""
+    rounded = round(float(points), 2)
+    if rounded.is_integer():
+        return formats.number(int(rounded), text.language)
+    return re.sub(r"0+$", "", formats.number(rounded, text.language, digits=len(str(int(rounded))) + 2))
 
 
 # --- what a person gave

@@ -172,9 +172,10 @@ class _Importer:
         with contextlib.suppress(MissingEntry):
             before = self._score(self.book.find_submission(name, student))
         moment = _moment(result)
-        row = self.book.update_or_create_submission(
-            name, student, timestamp=moment.replace(tzinfo=None) if moment is not None else None
-        )
+        with self.book.db.no_autoflush:  # nbgrader puts a row together before the session knows it
+            row = self.book.update_or_create_submission(
+                name, student, timestamp=moment.replace(tzinfo=None) if moment is not None else None
+            )
         due, own = assignment.due, self.course.due(student, name)
         row.extension = own.astimezone(UTC) - due.astimezone(UTC) if due and own and own != due else None
         fresh = self._marked(student, name).get("digest") != result.digest

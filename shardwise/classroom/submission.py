@@ -77,7 +77,7 @@ class _Read:
 
 
 def read(path: Path, form: Form, *, language: str | None = None) -> Submission:
-    """What lies at this path, a folder or a file. Of notebooks in which nothing was written, that in `language` counts."""
+    """What lies at this path, a folder or a file. Where nothing was written, the notebook in `language` counts."""
     found = handed_in.gather(path)
     findings = list(found.findings)
     reads: list[_Read] = []
@@ -274,9 +274,7 @@ def _given_out(opened: Notebook, form: Form) -> bool:
 
 
 def _rank(read: _Read, form: Form, language: str | None) -> tuple[int, int, bool, bool, bool, int]:
-    """The file with most changed parts comes first; among equals a notebook, one in the student's language, the one with
-    the name given out.
-    """
+    """Most changed parts come first; then a notebook, one in the student's language, one with the name given out."""
     name = PurePosixPath(read.file.name).name
     return (
         len(read.changed),
