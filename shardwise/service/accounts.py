@@ -294,6 +294,21 @@ def set_role(core: Core, person: Person, account: str, role: str) -> None:
         audit(session, actor=person.id, action="role-set", about=account, role=role)
 
 
+def appoint(core: Core, email: str, role: str) -> None:
+    """From the machine itself (`shardwise service role`): the account of an address, made where there is none."""
+    if role not in ROLES:
+        raise CourseError("shardwise.service-bad-role", known=", ".join(ROLES))
+    to = address(email)
+    with core.store.writing() as session:
+        found = session.scalar(select(Account).where(Account.email == to))
+        if found is None:
+            found = Account(email=to, language=core.settings.language, made=core.clock())
+            session.add(found)
+            session.flush()
+        found.role = role
+        audit(session, actor=None, action="role-set", about=found.id, role=role)
+
+
 def set_active(core: Core, person: Person, account: str, active: bool) -> None:
     """Closes an account (its visits end at once) or opens it again."""
     with core.store.writing() as session:

@@ -420,7 +420,7 @@ def wishes(core: TheCore, _person: Examiner) -> list[Wished]:
         query = select(Wish, Account).join(Account, Account.id == Wish.account).where(Wish.state == "waiting")
         return [
             Wished(id=each.id, exam=each.exam, email=account.email, name=account.name, made=each.made)
-            for each, account in session.execute(query.order_by(Wish.made).limit(1000)).tuples()
+            for each, account in session.execute(query.order_by(Wish.made).limit(1000))
         ]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from fastapi import FastAPI
 
 from shardwise.record.tables import now
-from shardwise.service import api, graders, issuing, pages, sign_in
+from shardwise.service import api, graders, issuing, sign_in
 from shardwise.service.core import Core
 from shardwise.service.exams import Exams
 from shardwise.service.mail import Mail
@@ -56,8 +56,13 @@ def issuer_of(folder: Path | None) -> Issuing | None:
     return Issuing(issuer=issuer, signer=office.signer(folder, issuer), folder=folder)
 
 
-def create_app(settings: Settings | None = None, *, core: Core | None = None, work: bool = True) -> FastAPI:
-    """The service over its settings, or over a core made before. `work` False: nothing is graded and nothing swept."""
+def create_app(
+    settings: Settings | None = None, *, core: Core | None = None, work: bool = True, bare: bool = False
+) -> FastAPI:
+    """The service over its settings, or over a core made before.
+
+    `work` False: nothing is graded and nothing swept. `bare`: the API alone, without pages and the wall around them.
+    """
     if core is None:
         assert settings is not None
         core = make_core(settings)
@@ -89,5 +94,8 @@ def create_app(settings: Settings | None = None, *, core: Core | None = None, wo
     app.state.core = made
     api.install(app, prefix=prefix)
     app.include_router(sign_in.router, prefix=prefix)
-    pages.install(app, made, prefix=prefix)
+    if not bare:
+        from shardwise.service import pages
+
+        pages.install(app, made, prefix=prefix)
     return app

@@ -194,6 +194,15 @@ def cohorts(core: Core) -> tuple[Listed, ...]:
         return tuple(found)
 
 
+def named(core: Core, name: str) -> str:
+    """The id of a cohort. Raises Missing where none is called so."""
+    with core.store.reading() as session:
+        found = session.scalar(select(Cohort.id).where(Cohort.name == " ".join(name.split())))
+    if found is None:
+        raise Missing("shardwise.service-no-such-cohort")
+    return found
+
+
 # --- sittings
 
 
@@ -409,14 +418,16 @@ def training_csv(core: Core, cohort: str) -> str:
                 if held is None or not (held.outcome or {}).get("passed"):
                     best[each.exam] = each
             for exam, attempt in sorted(best.items()):
-                rows.append(_training_row(session, member, account, exam, attempt))
+                rows.append(
+                    _training_row(session, member, account, attempt, core.exams.title(exam, core.settings.language))
+                )
             if not best:
                 none = dict.fromkeys(TRAINING, "")
                 rows.append({**none, "reference": member.reference, "email": account.email or "", "name": account.name})
     return written(TRAINING, rows)
 
 
-def _training_row(session: Session, member: Member, account: Account, exam: str, attempt: Attempt) -> dict[str, Any]:
+def _training_row(session: Session, member: Member, account: Account, attempt: Attempt, title: str) -> dict[str, Any]:
     certificate = _certificate(session, attempt.id)
     entry = None if certificate is None else session.get(StatusEntry, certificate.id)
     passed = bool((attempt.outcome or {}).get("passed"))
@@ -424,8 +435,8 @@ def _training_row(session: Session, member: Member, account: Account, exam: str,
         "reference": member.reference,
         "email": account.email or "",
         "name": account.name,
-        "exam": exam,
-        "title": session.get_one(Sitting, attempt.sitting).title,
+        "exam": attempt.exam,
+        "title": title,
         "completed": _moment(attempt.ended),
         "result": "passed" if passed else "not passed",
         "supervised": "yes" if attempt.supervised else "no",

@@ -58,6 +58,15 @@ class Exams:
                 kept = self._read[id] = (changed, read(id, path))
             return kept[1]
 
+    def title(self, id: str, language: str, *, own: str = "") -> str:
+        """What an exam is called: its own title where a sitting has one, else the blueprint's, else its id."""
+        if own:
+            return own
+        try:
+            return self.exam(id).blueprint.called(language)
+        except CourseError:  # its files are gone; what was taken is not
+            return id
+
 
 def read(id: str, path: Path) -> Exam:
     """An exam from its policy file."""

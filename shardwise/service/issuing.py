@@ -30,11 +30,10 @@ from certificates.status import Place
 from shardwise.service.accounts import Person, spoken
 from shardwise.service.attempts import settle
 from shardwise.service.core import Core
-from shardwise.service.exams import Exam, policy_of
+from shardwise.service.exams import policy_of
 from shardwise.service.signing import Issuing
 from shardwise.service.store import Conflict, Forbidden, Missing, audit
 from shardwise.service.tables import Account, Attempt, Certificate, Sitting, StatusEntry
-from translations import CourseError
 
 State = Literal["valid", "suspended", "revoked"]
 
@@ -155,7 +154,7 @@ def evidence_of(
     sitting = session.get_one(Sitting, attempt.sitting)
     return ExamEvidence(
         exam=attempt.exam,
-        title=title_of(core, attempt, sitting),
+        title=core.exams.title(attempt.exam, attempt.language),
         holder=account.name,
         holder_other=name_other,
         email=account.email,
@@ -184,14 +183,6 @@ def evidence_of(
         attempt=attempt.number,
         attempts=max(policy.attempts, attempt.number) if sitting.attempts is None else None,
     )
-
-
-def title_of(core: Core, attempt: Attempt, sitting: Sitting) -> str:
-    try:
-        exam: Exam = core.exams.exam(attempt.exam)
-        return exam.blueprint.called(attempt.language)
-    except CourseError:  # its files are gone; the attempt is not
-        return sitting.title or attempt.exam
 
 
 def months_later(at: datetime, months: int) -> datetime:
@@ -361,14 +352,11 @@ def search(core: Core, text: str = "", *, limit: int = 200) -> tuple[Issued, ...
     return tuple(_issued(core, *each) for each in rows)
 
 
-def _rows(
-    session: Session, *conditions: Any, limit: int = 1000
-) -> list[tuple[Certificate, StatusEntry, Attempt, Sitting]]:
+def _rows(session: Session, *conditions: Any, limit: int = 1000) -> list[tuple[Certificate, StatusEntry, Attempt]]:
     query = (
-        select(Certificate, StatusEntry, Attempt, Sitting)
+        select(Certificate, StatusEntry, Attempt)
         .join(StatusEntry, StatusEntry.certificate == Certificate.id)
         .join(Attempt, Attempt.id == Certificate.attempt)
-        .join(Sitting, Sitting.id == Attempt.sitting)
         .where(Certificate.state != "intended", *conditions)
         .order_by(Certificate.issued.desc(), Certificate.edition.desc())
         .limit(limit)
@@ -376,13 +364,13 @@ def _rows(
     return [tuple(each) for each in session.execute(query)]  # type: ignore[misc]
 
 
-def _issued(core: Core, found: Certificate, entry: StatusEntry, attempt: Attempt, sitting: Sitting) -> Issued:
+def _issued(core: Core, found: Certificate, entry: StatusEntry, attempt: Attempt) -> Issued:
     return Issued(
         id=found.id,
         attempt=found.attempt,
         account=found.account,
         exam=attempt.exam,
-        title=title_of(core, attempt, sitting),
+        title=core.exams.title(attempt.exam, attempt.language),
         name=found.name,
         language=found.language,
         jwt=found.jwt or "",
