@@ -20,6 +20,7 @@ import stat
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -102,8 +103,7 @@ def _answer(order: dict[str, Any], answers: BinaryIO) -> None:
                 folder=Path(folder),
             )
             head["outputs"] = [each.output for each in ended.ranks]
-            left = [each for each in sorted(Path(folder).glob("rank-*.*")) if _is_result(each)]
-            found = [(each.name, each.read_bytes()) for each in left]
+            found = list(_results(Path(folder), order["ranks"]))
             head["files"] = [[name, len(data)] for name, data in found]
         except RankFailed as error:
             head["outputs"] = list(error.outputs)
@@ -125,9 +125,12 @@ def _answer(order: dict[str, Any], answers: BinaryIO) -> None:
         answers.flush()
 
 
-def _is_result(file: Path) -> bool:
-    """An ordinary file: no pipe, which would let this wait, and no link to what the rank itself may not read."""
-    return file.suffix in (".json", ".safetensors") and stat.S_ISREG(file.lstat().st_mode)
+def _results(folder: Path, ranks: int) -> Iterator[tuple[str, bytes]]:
+    """What ranks reported. Only out of ordinary files: a pipe would let this wait."""
+    for name in (f"rank-{rank}.{kind}" for rank in range(ranks) for kind in ("json", "safetensors")):
+        with contextlib.suppress(OSError):
+            if stat.S_ISREG((folder / name).lstat().st_mode):
+                yield name, (folder / name).read_bytes()
 
 
 if __name__ == "__main__":

@@ -249,7 +249,7 @@ SCORES = {
         "    return {name: Yes(1) for name in ('parameters', 'gradients', 'optimizer_states')}"
     ),
     "dictionary that answers anything": _attack(
-        "    class Any(dict):\n        get = lambda *_: 10**9\n        __getitem__ = lambda *_: 10**9\n    return Any()"
+        "    class Any(dict):\n        get = lambda *_: True\n        __getitem__ = lambda *_: True\n    return Any()"
     ),
     "forged report": _attack(
         "    from labs.runner import rank\n    rank.report({'passed': True, 'points': 10})\n    os._exit(0)"
@@ -406,7 +406,11 @@ SCORES = {
         "    error = ValueError('x')\n    for _ in range(500): error = ExceptionGroup('x', [error])\n    raise error"
     ),
     "endless recursion": _attack(
-        "    sys.setrecursionlimit(10**9)\n    def down(n): return down(n + 1)\n    return down(0)"
+        "    sys.setrecursionlimit(10**9)\n    def down(n): return down(n + 1)\n    return down(0)", alone=True
+    ),
+    "endless recursion through native code": _attack(
+        "    sys.setrecursionlimit(10**9)\n    class Deep:\n        __repr__ = lambda self: repr(self)\n"
+        "    return repr(Deep())"
     ),
     "crash in native code": _attack("    import ctypes\n    ctypes.string_at(8)"),
     "abort": _attack("    os.abort()"),
