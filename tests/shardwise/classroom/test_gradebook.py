@@ -248,7 +248,8 @@ def test_feedback_is_found_by_nbgrader_and_holds_what_a_person_gave(folder: Path
     assert len((folder / "feedback/bram" / EXERCISE / "submission_secret.txt").read_text()) == 64
 
 
-@pytest.mark.filterwarnings("ignore:Passing unrecognized arguments:DeprecationWarning")  # nbgrader misspells one
+@pytest.mark.filterwarnings("ignore:Passing unrecognized arguments:DeprecationWarning")  # nbgrader misspells one,
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # and leaves a file open
 def test_released_feedback_is_found_under_the_name_of_a_renamed_notebook(folder: Path) -> None:
     from nbgrader.utils import notebook_hash
 
