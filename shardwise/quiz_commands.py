@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,10 +11,12 @@ import typer
 from typer import Argument, Context, Option
 from typer.core import TyperGroup
 
+from shardwise import banking
 from shardwise.plan_options import Json, Lang, Printer
 from translations import CourseError
 
 if TYPE_CHECKING:
+    from quiz.exchange import Loss
     from shardwise.record import Record
     from translations import Language, Translator
 
@@ -122,6 +124,118 @@ def add(
             print_json(made.as_json())
         else:
             analysis_shown.show(made, text)
+
+    @quiz.command("export", help="cli-quiz-export")
+    def export(
+        context: Context,
+        bank: Annotated[str, Argument(metavar="UNIT | FILE", help="cli-quiz-bank")],
+        format: Annotated[str, Option("--format", metavar="FORMAT", help="cli-quiz-format")],
+        out: Annotated[Path, Option("--out", metavar="FILE", help="cli-quiz-out")],
+        seed: Annotated[int, Option("--seed", min=0, help="cli-quiz-seed")] = 0,
+        as_json: Json = False,
+        _lang: Lang = None,
+    ) -> None:
+        from quiz.exchange import exported, format_named, losses_in
+
+        text, language = _words(context)
+        with right_use():
+            chosen = format_named(format)
+            held = banking.items_of(bank)
+            _free(out)
+        made = [exported(item, seed=seed, language=language) for item in held]
+        data, lost = chosen.write([question for question, _ in made])
+        losses = losses_in([*lost, *(each for _, own in made for each in own)])
+        banking.keep(out, data)
+        if as_json:
+            print_json({"file": str(out), "questions": len(made), "lost": [[each.id, each.what] for each in losses]})
+            return
+        print(text("shardwise.quiz-exported", count=len(made), path=str(out)))
+        banking.tell(losses, text)
+
+    @quiz.command("import", help="cli-quiz-import")
+    def import_(
+        context: Context,
+        file: Annotated[Path, Argument(metavar="FILE", help="cli-quiz-in")],
+        format: Annotated[str, Option("--format", metavar="FORMAT", help="cli-quiz-format")],
+        unit: Annotated[str, Option("--unit", metavar="UNIT", help="cli-quiz-unit")],
+        out: Annotated[Path, Option("--out", metavar="FILE", help="cli-quiz-out")],
+        objective: Annotated[str | None, Option("--objective", metavar="ID", help="cli-quiz-objective")] = None,
+        as_json: Json = False,
+        _lang: Lang = None,
+    ) -> None:
+        with right_use():
+            _free(out)
+            made, losses = banking.brought_in(file, format=format, unit=unit, objective=objective)
+        banking.keep(out, made.text().encode())
+        _brought(context, len(made.items), out, losses, as_json=as_json)
+
+    exam = typer.Typer(name="exam", help="cli-quiz-exam", no_args_is_help=True)
+    quiz.add_typer(exam)
+
+    @exam.callback()
+    def in_exams(_lang: Lang = None) -> None:
+        """Only declares the option."""
+
+    @exam.command("template", help="cli-exam-template")
+    def template(
+        context: Context,
+        folder: Annotated[Path, Argument(metavar="FOLDER", help="cli-exam-folder")],
+        unit: Annotated[str, Option("--unit", metavar="UNIT", help="cli-quiz-unit")],
+        _lang: Lang = None,
+    ) -> None:
+        text, _ = _words(context)
+        with right_use():
+            path = banking.template(folder, unit=unit)
+        print(text("shardwise.exam-template-made", path=str(path)))
+
+    @exam.command("import", help="cli-exam-import")
+    def exam_import(
+        context: Context,
+        file: Annotated[Path, Argument(metavar="FILE", help="cli-quiz-in")],
+        folder: Annotated[Path, Option("--folder", metavar="FOLDER", help="cli-exam-folder")],
+        format: Annotated[str, Option("--format", metavar="FORMAT", help="cli-quiz-format")],
+        unit: Annotated[str, Option("--unit", metavar="UNIT", help="cli-quiz-unit")],
+        objective: Annotated[str | None, Option("--objective", metavar="ID", help="cli-quiz-objective")] = None,
+        as_json: Json = False,
+        _lang: Lang = None,
+    ) -> None:
+        with right_use():
+            made, losses = banking.brought_in(file, format=format, unit=unit, objective=objective)
+            path, added = banking.added(folder, made)
+        _brought(context, added, path, losses, as_json=as_json)
+
+    @exam.command("check", help="cli-exam-check")
+    def exam_check(
+        context: Context,
+        folders: Annotated[list[Path] | None, Argument(metavar="[FOLDER ...]", help="cli-exam-folder")] = None,
+        policy: Annotated[Path | None, Option("--policy", metavar="FILE", help="cli-exam-policy")] = None,
+        as_json: Json = False,
+        _lang: Lang = None,
+    ) -> None:
+        text, _ = _words(context)
+        with right_use():
+            found = banking.checked(folders or [], policy=policy)
+        if as_json:
+            print_json(found.as_json())
+        else:
+            for line in found.lines(text):
+                print(line)
+        raise typer.Exit(0 if found.ready else 1)
+
+    def _brought(context: Context, count: int, path: Path, losses: Sequence[Loss], *, as_json: bool) -> None:
+        if as_json:
+            print_json({"file": str(path), "questions": count, "lost": [[each.id, each.what] for each in losses]})
+            return
+        text, _ = _words(context)
+        print(text("shardwise.quiz-imported", count=count, path=str(path)))
+        banking.tell(losses, text)
+
+
+def _free(path: Path) -> None:
+    if path.exists():
+        raise CourseError("shardwise.quiz-file-exists", path=str(path))
+    if not path.absolute().parent.is_dir():
+        raise CourseError("shardwise.no-folder", path=str(path.parent))
 
 
 def _words(context: Context) -> tuple[Translator, Language]:

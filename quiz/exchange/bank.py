@@ -4,6 +4,7 @@ A bank that still holds such a mark is not drawn from.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ class Imported:
 
     def text(self) -> str:
         """The bank's file."""
-        content = {"version": 1, "unit": self.unit, "items": list(self.items)}
+        # By way of JSON no two values are one, and YAML writes no alias, which a bank may not have.
+        content = json.loads(json.dumps({"version": 1, "unit": self.unit, "items": list(self.items)}))
         return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
 
 
@@ -176,3 +178,50 @@ def _free(id: str, taken: set[str]) -> str:
         found = f"{id}-{number}"
     taken.add(found)
     return found
+
+
+def template_items(objective: str) -> tuple[dict[str, Any], ...]:
+    """A question of each form for a private bank, with every text still to be written."""
+    head = {"version": 1, "objective": objective}
+    words = {"text": UNFINISHED, "feedback": UNFINISHED}
+    options = [
+        {"key": key, "text": UNFINISHED, **({"correct": True} if key == "right" else {}), "feedback": UNFINISHED}
+        for key in ("right", "wrong-1", "wrong-2")
+    ]
+    ranks = {"parameters": {"N": {"choose": [4, 8, 16]}}, "unit": "GB", "tolerance": 0.01, "ranks": "N"}
+    slip = {"key": "not-shared", "value": "48", "feedback": UNFINISHED}
+    steps = [{"key": f"step-{n}", "text": UNFINISHED} for n in (1, 2, 3)]
+    swapped = {"key": "swapped", "first": "step-2", "then": "step-1", "feedback": UNFINISHED}
+    rows = [{"key": f"row-{n}", "text": UNFINISHED, "match": f"answer-{n}", "feedback": UNFINISHED} for n in (1, 2, 3)]
+    answers = [{"key": f"answer-{n}", "text": UNFINISHED} for n in (1, 2, 3)]
+    lines = [
+        {"key": f"line-{n}", "line": n, **({"correct": True} if n == 2 else {}), "feedback": UNFINISHED}
+        for n in (1, 2, 3)
+    ]
+    code = "loss = model(batch)\nloss.forward()\noptimizer.step()"
+    two = [*options[:1], {**options[1], "correct": True}, options[2]]
+    return (
+        {"id": "own-choice", **head, "kind": "predict", "form": "choice", **words, "options": options},
+        {"id": "own-several", **head, "kind": "predict", "form": "several", **words, "options": two},
+        {
+            "id": "own-number",
+            **head,
+            "kind": "compute",
+            "form": "number",
+            **words,
+            **ranks,
+            "key": "48 / N",
+            "slips": [slip],
+        },
+        {
+            "id": "own-order",
+            **head,
+            "kind": "explain",
+            "form": "order",
+            **words,
+            "steps": steps,
+            "inversions": [swapped],
+        },
+        {"id": "own-match", **head, "kind": "recall", "form": "match", **words, "pairs": rows, "answers": answers},
+        {"id": "own-fault", **head, "kind": "diagnose", "form": "fault", **words, "code": code, "lines": lines},
+    )

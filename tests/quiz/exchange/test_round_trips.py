@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from quiz import items, units
 from quiz.exchange import FORMATS, Choice, Exchanged, Format, Number, Pairing, exported
 from quiz.exchange.marked import from_html, inline_html, to_html
-from quiz.exchange.model import Loss, normal, normal_code
+from quiz.exchange.model import Loss, TravelForm, normal, normal_code
 from translations import languages, translator
 
 EVERYTHING = [item for unit in units() for item in items(unit)]
@@ -39,9 +39,8 @@ def there_and_back(form: Format, questions: list[Exchanged]) -> None:
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):
         # QTI has two bounds in place of a number and its tolerance, which costs the last digits.
-        assert [(n.value, n.tolerance) for n in one.numbers] == [
-            (pytest.approx(n.value, rel=1e-12), pytest.approx(n.tolerance, rel=1e-9)) for n in other.numbers
-        ]
+        assert [n.value for n in one.numbers] == pytest.approx([n.value for n in other.numbers], rel=1e-12)
+        assert [n.tolerance for n in one.numbers] == pytest.approx([n.tolerance for n in other.numbers], rel=1e-9)
         assert dataclasses.replace(one, numbers=other.numbers) == other
         assert [(n.right, n.feedback) for n in one.numbers] == [(n.right, n.feedback) for n in other.numbers]
 
@@ -115,7 +114,7 @@ finite = st.one_of(
 
 @st.composite
 def questions(draw: st.DrawFn) -> Exchanged:
-    form = draw(st.sampled_from(["choice", "several", "number", "order", "match"]))
+    form: TravelForm = draw(st.sampled_from(["choice", "several", "number", "order", "match"]))
     rest: dict[str, Any] = {}
     if form in ("choice", "several"):
         bodies = draw(st.lists(st.tuples(said, texts), min_size=2, max_size=6))
