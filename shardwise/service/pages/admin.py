@@ -488,7 +488,7 @@ def wishes(request: Request, core: TheCore, person: Examiner, page: int = 1) -> 
     known = cohorts.cohorts(core)
     with core.store.reading() as session:
         query = select(Wish, Account).join(Account, Account.id == Wish.account).where(Wish.state == "waiting")
-        found = session.execute(query.order_by(Wish.made).limit(1000)).tuples().all()
+        found = session.execute(query.order_by(Wish.made).limit(1000)).all()
     rows = [
         [
             Markup("<bdi>{}</bdi>").format(account.name or account.email or account.id),

@@ -67,9 +67,14 @@ class _Named(httpx.HTTPTransport):
         self._port = port
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        request.extensions["sni_hostname"] = HOST
-        request.url = request.url.copy_with(host="127.0.0.1", port=self._port)
-        return super().handle_request(request)
+        there = httpx.Request(
+            request.method,
+            request.url.copy_with(host="127.0.0.1", port=self._port),
+            headers=request.headers,  # with the name
+            stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": HOST},
+        )
+        return super().handle_request(there)
 
 
 def exams(folder: Path, *, practical: bool = True, items: int = 12, explanations: bool = True) -> Path:
