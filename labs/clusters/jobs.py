@@ -20,7 +20,7 @@ from labs.strategies.layout import Layout
 from translations import CourseError
 
 KINDS = {"slurm": "slurm.sh", "kubernetes": "kubernetes.yaml"}
-_IMAGE = re.compile(r"[a-z0-9]+([._/:@-]+[A-Za-z0-9]+)*")
+IMAGE = re.compile(r"[a-z0-9]+([._/:@-]+[A-Za-z0-9]+)*")
 _RESOURCE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*")
 
 
@@ -61,7 +61,7 @@ class Job:
                 raise CourseError(
                     "labs.option-at-least", name=name.replace("_", "-"), least=1, value=getattr(self, name)
                 )
-        if not _IMAGE.fullmatch(self.image):
+        if not IMAGE.fullmatch(self.image):
             raise CourseError("labs.clusters-image", image=self.image)
         if not _RESOURCE.fullmatch(self.gpu_resource):
             raise CourseError("labs.clusters-gpu-resource", resource=self.gpu_resource)

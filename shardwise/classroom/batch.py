@@ -125,8 +125,8 @@ def grade(
 
         waiting: deque[Job] = deque()
         for job in found:
-            if not again and (before := _before(job)) is not None:
-                came(job, before, now=False)
+            if not again and (earlier := before(job)) is not None:
+                came(job, earlier, now=False)
             elif job.path.exists():
                 waiting.append(job)
             else:
@@ -229,7 +229,7 @@ def _without(job: Job, state: State, message: str, **values: Any) -> Result:
     return _kept(job, nothing(state=state, reason=reason, exercise_id=job.exercise, language=language))
 
 
-def _before(job: Job) -> Result | None:
+def before(job: Job) -> Result | None:
     """The result of an earlier run, if it is of just this. One that crashed is tried again."""
     try:
         result = read(job.out)

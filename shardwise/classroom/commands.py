@@ -10,7 +10,14 @@ from typing import Any
 
 import typer
 
-from shardwise.classroom import grading_commands, hub_commands, marks_commands, new_command, student_commands
+from shardwise.classroom import (
+    cluster_command,
+    grading_commands,
+    hub_commands,
+    marks_commands,
+    new_command,
+    student_commands,
+)
 from shardwise.plan_options import Lang, Printer
 
 
@@ -31,3 +38,4 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
     hub_commands.add(classroom, print_json=print_json, right_use=right_use)
     marks_commands.add(classroom, print_json=print_json, right_use=right_use)
     grading_commands.add(classroom, print_json=print_json, right_use=right_use)
+    cluster_command.add(classroom, print_json=print_json, right_use=right_use)

@@ -43,8 +43,8 @@ def add(classroom: typer.Typer, *, print_json: Printer, right_use: Callable[[], 
         from labs.exercises import exercise as find
         from labs.exercises.reading import source_of
         from quiz.rendering import plain
+        from shardwise.classroom import cluster, grading
         from shardwise.classroom import course as classes
-        from shardwise.classroom import grading
         from translations import CourseError
 
         text: Translator = context.obj.text
@@ -69,6 +69,8 @@ def add(classroom: typer.Typer, *, print_json: Printer, right_use: Callable[[], 
             student=student,
             assignment=assignment,
         )
+        if course is not None and student is not None:
+            result = cluster.placed(result, course, student=student, assignment=assignment or exercise)
         if out is not None:
             result.write(out)
         if as_json:
