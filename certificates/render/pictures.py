@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from html import escape
 
 from openbadgeslib import baking
 
 from certificates.credential import Certificate
+from certificates.issuer import Issuer
 from certificates.render.typesetting import typeset
-from certificates.summary import summarize
+from certificates.summary import Summary, summarize
 from translations import Language, Translator, translator
 
 PIXELS = 600
 
 
-def png(certificate: Certificate, *, language: Language | str | None = None) -> bytes:
+def png(certificate: Certificate, *, language: Language | str | None = None, issuer: Issuer | None = None) -> bytes:
     """A picture of 600 x 600 pixels, with the JWT in its text chunk."""
     text = translator(language or certificate.language)
-    drawn = typeset("badge.typ", _data(certificate, text), format="png", at=_moment(certificate), ppi=PIXELS / 300 * 72)
+    summary = summarize(certificate.credential)
+    data = _data(certificate, summary, text, issuer)
+    drawn = typeset("badge.typ", data, format="png", at=summary.moment, ppi=PIXELS / 300 * 72)
     return baking.bake_png(drawn, certificate.jwt, keyword=baking.ITXT_KEYWORD_OB3)
 
 
-def svg(certificate: Certificate, *, language: Language | str | None = None) -> bytes:
+def svg(certificate: Certificate, *, language: Language | str | None = None, issuer: Issuer | None = None) -> bytes:
     """The same drawing in outlines, titled for screen readers, with the JWT in its ``verify`` attribute."""
     text = translator(language or certificate.language)
-    drawn = typeset("badge.typ", _data(certificate, text), format="svg", at=_moment(certificate)).decode("utf-8")
-    title = escape(text("certificates.badge-alt", unit=summarize(certificate.credential).unit))
+    summary = summarize(certificate.credential)
+    data = _data(certificate, summary, text, issuer)
+    drawn = typeset("badge.typ", data, format="svg", at=summary.moment).decode("utf-8")
+    title = escape(_title(summary, data["below"], text))
     opening, rest = drawn.split(">", 1)
     titled = f'{opening} role="img" lang="{text.language.code}"><title>{title}</title>{rest}'
     return baking.bake_svg(
@@ -34,16 +38,19 @@ def svg(certificate: Certificate, *, language: Language | str | None = None) -> 
     )
 
 
-def _moment(certificate: Certificate) -> datetime:
-    return summarize(certificate.credential).moment
+def _title(summary: Summary, below: str, text: Translator) -> str:
+    if summary.kind == "exam":
+        return text("certificates.badge-exam-alt", issuer=below, unit=summary.unit)
+    return text("certificates.badge-alt", unit=summary.unit)
 
 
-def _data(certificate: Certificate, text: Translator) -> dict[str, str]:
-    summary = summarize(certificate.credential)
+def _data(certificate: Certificate, summary: Summary, text: Translator, issuer: Issuer | None) -> dict[str, str]:
+    below = text("certificates.practice")
+    if summary.kind == "exam":
+        below = issuer.name(text.language) if issuer else certificate.credential["issuer"]["name"]
     return {
         "language": text.language.code,
         "direction": text.language.direction,
         "unit": summary.unit,
-        "number": summary.achievement.rpartition(":")[2].partition("-")[0].lstrip("0"),
-        "practice": text("certificates.practice"),
+        "below": below,
     }

@@ -61,4 +61,4 @@ def _fonts(own_only: bool) -> typst.Fonts:
 
 @cache
 def _source(template: str) -> bytes:
-    return (FOLDER / template).read_bytes()
+    return (FOLDER / "common.typ").read_bytes() + (FOLDER / template).read_bytes()
