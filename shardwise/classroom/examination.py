@@ -140,7 +140,9 @@ def _alembic() -> Iterator[Finding]:
 
 
 def _python() -> Iterator[Finding]:
-    """Debian 12's own Python 3.11.2 breaks what nbgrader reads its feedback pages with; the same call is made here."""
+    """Debian 12's own Python 3.11.2 can't compile the patterns of the library that nbgrader makes its feedback pages
+    with (soupsieve); the same call is made here.
+    """
     version = sys.version.split()[0]
     if importlib.util.find_spec("bs4") is None:
         yield _ok("python", version=version)

@@ -8,6 +8,7 @@ from elsewhere, is left out.
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,17 @@ _DIRECTION = re.compile(r'<div dir="(?:ltr|rtl)" lang="[a-z]{2,3}">|</div>')
 
 def configure(config: Any) -> None:
     """To be called with nbgrader's configuration. A release, too, is then the course's: it announces due dates."""
-    config.HTMLExporter.extra_template_paths = [str(TEMPLATES)]
+    config.HTMLExporter.extra_template_basedirs = [str(TEMPLATES), str(_nbgraders())]
     config.HTMLExporter.filters = {"markdown2html": FILTER}
     config.ExchangeFactory.release_assignment = RELEASE
+
+
+def _nbgraders() -> Path:
+    """The folder of nbgrader's templates."""
+    found = importlib.util.find_spec("nbgrader")
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parent / "server_extensions" / "formgrader" / "templates"
 
 
 def shown(source: str) -> str:

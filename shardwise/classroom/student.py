@@ -25,7 +25,7 @@ from typing import Any
 
 from shardwise import workspace
 from shardwise.classroom import announcing
-from shardwise.classroom.course import Course, Penalty
+from shardwise.classroom.course import Course, Penalty, zone_of
 from translations import SOURCE, CourseError, Language
 
 CONFIG = "nbgrader_config.py"
@@ -285,6 +285,7 @@ class Class:
         if course is not None and any(each.id == id for each in course.assignments):
             due = course.due(self.student, id)
             extended = due != course.assignment(id).due
+            due = due.astimezone(zone_of(course.zone)) if due is not None else None
         state = "handed-in" if handed_in else "fetched" if notebooks else "released"
         return Assignment(id=id, state=state, due=due, extended=extended, notebooks=notebooks, handed_in=handed_in)
 

@@ -160,7 +160,7 @@ def _lateness(found: Look, text: Translator) -> str:
         return text("shardwise.hand-in-closed", due=values["due"])
     if not found.penalty.late:
         return text("shardwise.hand-in-in-grace", due=values["due"])
-    lost = formats.percent(found.penalty.percent / 100, text.language)
+    lost = formats.percent(found.penalty.percent / 100, text.language, digits=2)
     return text("shardwise.hand-in-late", percent=lost, **values)
 
 
