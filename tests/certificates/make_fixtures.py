@@ -6,6 +6,7 @@ first step that fails, and the reason.
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import struct
@@ -19,6 +20,7 @@ from certificates import render
 from certificates.credential import Certificate, credential, sign
 from certificates.keys import Key
 from certificates.strict import encode_base64url
+from tests.certificates import issued_cases, issuers
 from tests.certificates.samples import EMAIL, KEY, OTHER_KEY, arabic, evidence
 from translations import translator
 
@@ -400,7 +402,7 @@ def cases() -> dict[str, tuple[bytes, tuple[str, str | None, str | None]]]:
 
 
 def main(folder: Path = FOLDER) -> None:
-    """Writes every file and ``expected.json``."""
+    """Writes every file, ``expected.json``, and for the certificates of issuers what is expected with their list."""
     folder.mkdir(parents=True, exist_ok=True)
     made = cases()
     for name, (data, _) in made.items():
@@ -411,6 +413,19 @@ def main(folder: Path = FOLDER) -> None:
     }
     text = json.dumps({"email": EMAIL, "files": expected}, indent=1)
     (folder / "expected.json").write_text(text + "\n", encoding="utf-8")
+    issued = folder.with_name(f"{folder.name}_of_issuers")
+    issued.mkdir(exist_ok=True)
+    table = issued_cases.cases()
+    for name, (data, _) in table.items():
+        (issued / name).write_bytes(data)
+    rows = {name: vars(expectation) for name, (_, expectation) in table.items()}
+    said = {
+        address: {"status": each.status, "location": each.location, "body": base64.b64encode(each.body).decode()}
+        for address, each in issued_cases.answers().items()
+        if len(each.body) < 50_000
+    }
+    document = {"trust": issuers.TRUST.as_json(), "files": rows, "answers": said}
+    (issued / "expected.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
