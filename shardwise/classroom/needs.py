@@ -65,6 +65,12 @@ def cores() -> int:
     return ranks[len(ranks) // 2]
 
 
+def table() -> str:
+    """All labs as a table in Markdown, as the documentation has it."""
+    rows = [f"| `{each.lab}` | {each.ranks} | {each.memory / 1e9:.2f} GB |" for each in needs()]
+    return "\n".join(["| lab | ranks, and cores that they keep busy | memory at most |", "|---|---|---|", *rows])
+
+
 def measure(lab: str) -> Need:
     """Runs the lab once. Raises RuntimeError with what it said where it fails."""
     from labs import catalogue
@@ -94,7 +100,12 @@ def main() -> int:
 
     parser = argparse.ArgumentParser()
     parser.add_argument("labs", nargs="*", help="only these; the others keep what they had")
-    asked = parser.parse_args().labs or list(catalogue.LABS)
+    parser.add_argument("--table", action="store_true", help="only print the table of what was measured")
+    given = parser.parse_args()
+    if given.table:
+        print(table())
+        return 0
+    asked = given.labs or list(catalogue.LABS)
     kept = json.loads(FILE.read_text(encoding="utf-8"))["labs"] if FILE.exists() else {}
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     failed = 0

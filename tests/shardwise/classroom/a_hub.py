@@ -19,7 +19,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -131,12 +131,30 @@ def _copied(source: str | Path, target: str | Path) -> str:
 def _runs(python: Path, account: str) -> bool:
     command = [str(python), "-c", "import jupyterhub, shardwise, ssl, sqlite3"]
     try:
-        tried = subprocess.run(
-            command, user=account, group=account, extra_groups=[], capture_output=True, cwd="/", env={}, timeout=60
-        )
+        return run_as(account, command).returncode == 0
     except (OSError, subprocess.SubprocessError):
         return False
-    return tried.returncode == 0
+
+
+def run_as(
+    account: str, command: Sequence[str], *, cwd: Path | None = None, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command as an account, in its home, with what a login gives in its environment, and `environment`."""
+    home = pwd.getpwnam(account).pw_dir
+    given = {"HOME": home, "PATH": f"{Path(command[0]).parent}:/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+    return subprocess.run(
+        list(command),
+        user=account,
+        group=account,
+        extra_groups=[],
+        cwd=cwd or home,
+        env={**given, **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 class Hub:
@@ -167,6 +185,7 @@ c.Authenticator.allowed_users = {set(users)!r}
 c.JupyterHub.spawner_class = "jupyterhub.spawner.LocalProcessSpawner"
 c.Spawner.cmd = [{str(python)!r}, "-m", "jupyterhub.singleuser"]
 c.Spawner.default_url = "/lab"
+c.Spawner.args = ["--LabApp.expose_app_in_browser=True"]
 c.Spawner.start_timeout = {START_SECONDS}
 c.Spawner.http_timeout = {START_SECONDS}
 c.Spawner.environment.update({environment or {}!r})

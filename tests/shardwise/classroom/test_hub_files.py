@@ -166,6 +166,11 @@ def test_every_lab_was_measured_and_the_largest_fits_with_room() -> None:
     assert needs.memory() % 2**30 == 0
 
 
+def test_the_documentation_has_what_was_measured() -> None:
+    text = (Path(hub.__file__).parents[2] / "docs" / "classroom.md").read_text(encoding="utf-8")
+    assert needs.table() in text
+
+
 @pytest.mark.soak
 def test_a_lab_takes_what_was_measured() -> None:
     found = {each.lab: each for each in needs.needs()}["tensor"]
