@@ -163,7 +163,7 @@ def test_a_source_that_attacks_its_reader_gets_a_verdict(name: str) -> None:
         raise CourseError("labs.runner-ended")
 
     begun = time.monotonic()
-    verdict = check("model-states", source, ENGLISH, seed=SEED, execute=execute)  # type: ignore[arg-type]
+    verdict = check("model-states", source, ENGLISH, seed=SEED, execute=execute)
     assert time.monotonic() - begun < 15
     assert not verdict.passed
     assert verdict.points == 0
