@@ -18,7 +18,15 @@ import typer
 from typer import Argument, Context, Option
 
 from labs.options import OPTIONS
-from shardwise import case_command, hardware_command, lab_commands, names_command, plan_commands, quiz_commands
+from shardwise import (
+    case_command,
+    hardware_command,
+    issuer_commands,
+    lab_commands,
+    names_command,
+    plan_commands,
+    quiz_commands,
+)
 from shardwise.classroom import commands as classroom
 from shardwise.service import commands as service
 from translations import CourseError, Language, Translator, languages, preferred, translator
@@ -237,18 +245,25 @@ def certificate_verify(
     file: Annotated[Path, Argument(metavar="FILE", help="cli-certificate-file")],
     accept: Annotated[list[str] | None, Option(metavar="practice", help="cli-certificate-accept")] = None,
     email: Annotated[str | None, Option(help="cli-certificate-email")] = None,
+    trust: Annotated[Path | None, Option("--trust", metavar="FILE", help="cli-certificate-trust-file")] = None,
+    offline: Annotated[bool, Option("--offline", help="cli-certificate-offline")] = False,
     as_json: Json = False,
     _lang: Lang = None,
 ) -> None:
     import certificates
+    from certificates.network import Fetcher
 
     desk = _desk(context)
+    may = ("practice", "status-not-checked")
     accepted = {"issuer", "endorsed", *(accept or ())}
-    if not accepted <= {"issuer", "endorsed", "practice"}:
-        raise WrongUse(CourseError("shardwise.certificate-accept-unknown", known="practice"))
+    if not accepted <= {"issuer", "endorsed", *may}:
+        raise WrongUse(CourseError("shardwise.certificate-accept-unknown", known=", ".join(may)))
     with _right_use():
+        known = issuer_commands.read_list(trust)
         data = certificates.read(file)
-    found = certificates.verify(data, language=desk.language, email=email)
+    found = certificates.verify(
+        data, language=desk.language, email=email, trust=known, fetch=None if offline else Fetcher()
+    )
     if as_json:
         _print_json(found.as_json())
     else:
@@ -370,6 +385,11 @@ quiz_commands.add(app, print_json=_print_json, right_use=_right_use, record=lamb
 # --- the classroom
 
 classroom.add(app, print_json=_print_json, right_use=_right_use)
+
+
+# --- issuers
+
+issuer_commands.add(app, certificate, print_json=_print_json, right_use=_right_use)
 
 
 # --- the service

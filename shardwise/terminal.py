@@ -160,12 +160,27 @@ def _plain(marked: str, text: Translator) -> str:
 def verification(found: Verification, text: Translator) -> None:
     """The verdict and its steps; "not checked" never looks like a pass."""
     console = Console()
-    console.print(text(f"certificates.verdict-{found.verdict}"), style="bold", highlight=False, markup=False)
-    console.print(text(f"certificates.verdict-{found.verdict}-meaning"), highlight=False, markup=False)
+    console.print(found.headline(text.language), style="bold", highlight=False, markup=False)
+    console.print(found.meaning(text.language), highlight=False, markup=False)
     marks = {"pass": "✓", "fail": "✗", "not-checked": "–"}
     for each in found.steps:
         name, result = text(f"certificates.step-{each.step}"), text(f"certificates.result-{each.result}")
         console.print(f"  {marks[each.result]} {name}: {result}. {each.detail}", highlight=False, markup=False)
+    if found.stranger is not None:
+        stranger = found.stranger
+        console.print(f"{text('certificates.page-domain')}: {stranger.domain}", highlight=False, markup=False)
+        if stranger.fingerprint:
+            console.print(
+                f"{text('certificates.page-fingerprint')}: {stranger.fingerprint}", highlight=False, markup=False
+            )
+        how = "page-confirm" if stranger.fingerprint else "page-confirm-keyless"
+        confirm = text(f"certificates.{how}", domain=stranger.domain, address=stranger.address)
+        console.print(confirm, highlight=False, markup=False)
+    if found.credential is not None:
+        from certificates.summary import rows
+
+        for label, value in rows(found.credential, text.language):
+            console.print(f"  {label}: {value}", highlight=False, markup=False)
 
 
 def overview(shown: Overview, text: Translator) -> None:
