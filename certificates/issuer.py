@@ -113,12 +113,17 @@ def _in(words: Mapping[str, str], language: Language | str) -> str:
 
 def multibase(key: PublicKey) -> str:
     """``z6Mk...``: base58btc of 0xed 0x01 and the key."""
+    return multibase_of(b"\xed\x01" + key.public)
+
+
+def multibase_of(data: bytes) -> str:
+    """Base58btc, as multibase writes it; a zero at the beginning is a letter of its own."""
     alphabet = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-    number, letters = int.from_bytes(b"\xed\x01" + key.public, "big"), ""
+    number, letters = int.from_bytes(data, "big"), ""
     while number:
         number, rest = divmod(number, 58)
         letters = alphabet[rest] + letters
-    return "z" + letters
+    return "z" + "1" * (len(data) - len(data.lstrip(b"\0"))) + letters
 
 
 def issue(
