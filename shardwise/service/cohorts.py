@@ -78,8 +78,12 @@ def read_csv(text: str) -> tuple[tuple[Row, ...], tuple[Problem, ...]]:
         return (), (Problem(line=0, error=CourseError("shardwise.service-csv-too-large", limit=LARGEST)),)
     text = text.lstrip("\ufeff")
     header = text.partition("\n")[0]
-    reader = csv.DictReader(io.StringIO(text), delimiter=";" if header.count(";") > header.count(",") else ",")
-    names = [name.strip().lower() for name in reader.fieldnames or ()]
+    delimiter = ";" if header.count(";") > header.count(",") else ","
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        names = [name.strip().lower() for name in reader.fieldnames or ()]
+    except csv.Error:
+        return (), (Problem(line=1, error=CourseError("shardwise.service-csv-broken")),)
     if "email" not in names or len(set(names)) != len(names):
         return (), (Problem(line=0, error=CourseError("shardwise.service-csv-no-email", columns=", ".join(COLUMNS))),)
     if unknown := [name for name in names if name not in COLUMNS]:

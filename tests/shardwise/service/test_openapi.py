@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import seed as seeded
 
-from shardwise.service import attempts, issuing
+from shardwise.service import attempts, cohorts, issuing
 from shardwise.service.app import create_app
 from shardwise.service.security import Guard
 from tests.shardwise.service import making, site
@@ -127,3 +127,11 @@ def test_the_description_names_no_private_route(fuzzed: Fuzzed) -> None:
     for word in ("paper", '"seed"', "'seed'", "bank_hash", "unlock'"):
         assert word not in described, word
     assert all(each.path.startswith("/api/") for each in operations(fuzzed))
+
+
+def test_a_csv_that_no_parser_reads_is_a_problem_and_no_fault() -> None:
+    """Found by the long run of the test above."""
+    for text in ("email\rname\n", "a" * 200_000, "\x00", 'email\n"', "email\n\r\r\n", ",\n,"):
+        rows, problems = cohorts.read_csv(text)
+        assert not rows or not problems
+    assert [each.error.id for each in cohorts.read_csv("a" * 200_000)[1]] == ["shardwise.service-csv-broken"]
