@@ -33,6 +33,10 @@ def test_the_folder_is_in_step_with_its_script(tmp_path: Path) -> None:
         if name.endswith(".jwt"):
             assert (tmp_path / name).read_bytes() == (FOLDER / name).read_bytes(), name
     assert (tmp_path / "expected.json").read_text() == make_fixtures.EXPECTED.read_text()
+    issued, made = FOLDER.with_name("fixtures_of_issuers"), tmp_path.with_name(f"{tmp_path.name}_of_issuers")
+    assert {each.name for each in made.iterdir()} == {each.name for each in issued.iterdir()}
+    for path in (*made.glob("*.jwt"), *made.glob("*.json")):
+        assert path.read_bytes() == (issued / path.name).read_bytes(), path.name
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))

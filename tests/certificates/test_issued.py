@@ -5,7 +5,6 @@ table in `test_issued_page`.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,17 +43,6 @@ def judged(name: str, **more: Any) -> dict[str, Any]:
         "reason": failed and failed.reason,
         "email": email,
     }
-
-
-def test_the_folder_is_in_step_with_its_script(tmp_path: Path) -> None:
-    make_fixtures.main(tmp_path / "fixtures")
-    made = tmp_path / "fixtures_of_issuers"
-    assert (
-        {each.name for each in made.iterdir()} == {each.name for each in FOLDER.iterdir()} == {*FILES, "expected.json"}
-    )
-    for name in (*FILES, "expected.json"):
-        if name.endswith((".jwt", "json")):
-            assert (made / name).read_bytes() == (FOLDER / name).read_bytes(), name
 
 
 def test_there_are_more_than_150_bad_inputs_and_every_step_fails_somewhere() -> None:
