@@ -261,7 +261,7 @@ class _Worker:
 
     def __init__(self, *, lock: int) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "shardwise.classroom.worker"],
+            [sys.executable, "-P", "-m", "shardwise.classroom.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

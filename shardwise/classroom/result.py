@@ -120,8 +120,11 @@ class Result:
 
 
 def nothing(*, state: State, reason: str, exercise_id: str, language: Language, digest: str = "") -> Result:
-    """The result of one from whom there is nothing that can be graded: no points, and why."""
+    """The result of one from whom there is nothing that can be graded: no points, and why. Every part of what crashed
+    the grader waits for a person.
+    """
     own = exercise(exercise_id, language)
+    points = None if state == "crashed" else 0.0
     verdict = not_run(own, f"file/{state}", reason)
     return Result(
         exercise=exercise_id,
@@ -131,7 +134,7 @@ def nothing(*, state: State, reason: str, exercise_id: str, language: Language, 
         sandboxed=True,
         verdict=verdict,
         seconds=0.0,
-        parts=tuple(Part(name=name, cell=name, points=0.0, of=POINTS[name], message=reason) for name in PARTS),
+        parts=tuple(Part(name=name, cell=name, points=points, of=POINTS[name], message=reason) for name in PARTS),
         state=state,
         reason=reason,
         digest=digest,

@@ -27,15 +27,21 @@ def made(
     students: Mapping[str, str] | None = None,
     languages: tuple[str, ...] = ("en", "nl", "ar"),
     due: datetime | None = None,
+    resits: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Course:
-    """A course folder with these assignments given out; `students` are languages by id."""
+    """A course folder with these assignments given out; `students` are languages by id, `resits` what
+    each may replace.
+    """
     course = Course(
         id="dst-test",
         title="Training at scale",
         languages=languages,
         zone="Europe/Amsterdam",
-        assignments=tuple(Assignment(id=each, exercise=each, due=due) for each in exercises),
+        assignments=(
+            *(Assignment(id=each, exercise=each, due=due) for each in exercises),
+            *(Assignment(id=each, exercise=of, due=due, resit_of=of) for each, of in (resits or {}).items()),
+        ),
         **more,
     )
     folder.mkdir(parents=True, exist_ok=True)

@@ -156,6 +156,7 @@ def test_what_ends_the_grader_each_time_gets_a_result_that_says_so(
     outcomes = grade(tmp_path / "class", workers=1)
     assert states(outcomes) == {"anna": "graded", "bram": "crashed", "celia": "graded"}
     assert str(batch.TRIES) in outcomes[1].result.reason
+    assert all(part.by_hand for part in outcomes[1].result.parts)  # nobody loses points by our fault
     begun = Counter(each["student"] for each in events(tmp_path / "class") if each["event"] == "begun")
     assert begun == {"anna": 1, "bram": batch.TRIES, "celia": 1}
     monkeypatch.delenv("PYTHONPATH")

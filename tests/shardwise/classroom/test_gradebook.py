@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 
 from labs.exercises.verdict import Verdict
+from shardwise import cli
 from shardwise.classroom import course as classes
 from shardwise.classroom import feedback, gradebook, handed_in
 from shardwise.classroom.batch import result_path
 from shardwise.classroom.gradebook import DATABASE, Entry, import_results
 from shardwise.classroom.parts import OF, POINTS
 from shardwise.classroom.result import Part, Result
-from tests.shardwise.classroom.a_class import EXERCISE, cell, hand_in, made
+from tests.shardwise.classroom.a_class import EXERCISE, cell, code, hand_in, made, right_answers
+from tests.shardwise.classroom.test_sandbox import BARRED
 
 pytest.importorskip("nbgrader", reason="nbgrader is not here, so gradebooks are not tested (pip install nbgrader)")
 pytestmark = pytest.mark.timeout(120)
@@ -100,8 +102,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_one_column_whatever_the_language_and_a_second_import_changes_nothing(folder: Path) -> None:
-    for student, code in (("anna", "en"), ("bram", "nl"), ("celia", "ar")):
-        graded(folder, student, language=code)
+    for student, spoken in (("anna", "en"), ("bram", "nl"), ("celia", "ar")):
+        graded(folder, student, language=spoken)
     entries = import_results(folder)
     assert [(each.score, each.of, each.waits, each.before) for each in entries] == [(12.4, OF, True, None)] * 3
     first = content(folder)
@@ -293,3 +295,30 @@ def test_results_of_another_class_are_left_out(folder: Path) -> None:
     path = result_path(folder, student="anna", assignment=EXERCISE)
     path.write_text(json.dumps({"version": 9}), encoding="utf-8")
     assert import_results(folder) == ()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(bool(BARRED), reason=BARRED)
+def test_the_commands_from_hand_in_to_feedback(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Code that is not written needs no ranks: the rest is as it is for a class."""
+    course = classes.read(folder)
+    for student, spoken in (("anna", "en"), ("bram", "nl")):
+        answers = {**right_answers(course, student), "code": code("stub")}
+        hand_in(folder, student, answers, language=spoken, at=LATE)
+    words = ["--course", str(folder), "--json"]
+    assert cli.run(["classroom", "grade", EXERCISE, "--dry-run", *words]) == 0
+    printed = capsys.readouterr()
+    told = json.loads(printed.out)
+    assert "2 of 3" in printed.err
+    assert told["summary"] == {"graded": 2, "kept": 0, "nothing": 1, "unreadable": 0, "crashed": 0}
+    assert [each["score"] for each in told["gradebook"]] == [6.4, 6.4]  # eight points less two days
+    assert not told["written"]
+    assert not (folder / DATABASE).exists()
+    assert cli.run(["classroom", "grade", *words[:2], "--lang", "nl"]) == 0
+    assert "2 cijfers" in capsys.readouterr().out
+    assert sorted(each.name for each in (folder / "autograded").iterdir()) == ["anna", "bram"]
+    assert cli.run(["classroom", "feedback", *words]) == 0
+    pages = [Path(each) for each in json.loads(capsys.readouterr().out)]
+    assert [each.parent.parent.name for each in pages] == ["anna", "bram"]
+    assert 'lang="nl"' in pages[1].read_text(encoding="utf-8")
+    assert cli.run(["classroom", "feedback", "no-such", *words]) == 2

@@ -112,6 +112,25 @@ def test_answers_as_literals_are_read_and_never_run(tmp_path: Path) -> None:
     assert not left.exists()
 
 
+def test_a_resit_asks_for_another_fault_and_is_graded_by_its_own_name(tmp_path: Path) -> None:
+    again = f"{EXERCISE}-resit"
+    course = made(tmp_path, resits={again: EXERCISE})
+    first, second = right_answers(course, "anna"), right_answers(course, "anna", again)
+    assert first["fault"] != second["fault"]
+    for answers, expected in ((first, False), (second, True)):
+        hand_in(tmp_path, "anna", {**answers, "code": code("stub")}, assignment=again)
+        result = grade_one(
+            tmp_path / "submitted/anna" / again,
+            exercise_id=EXERCISE,
+            language=ENGLISH,
+            course=tmp_path,
+            student="anna",
+            assignment=again,
+        )
+        assert (points(result)["fault"] == 4.0) is expected
+        assert (result.assignment, result.findings) == (again, ())
+
+
 # --- accidents while it runs
 
 
