@@ -274,7 +274,7 @@ class _Values:
     def raw(self, name: str) -> Any:
         self._asked.add(name)
         for source in (self._given, self._environ, self._file):
-            if name in source:
+            if source.get(name, "") != "":  # a compose file gives what is not set as an empty text
                 return source[name]
         return None
 
