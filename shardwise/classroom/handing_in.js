@@ -43,7 +43,9 @@ function render({ model, el }) {
       return;
     }
     const lines = state.lines.map(each => element("li", { textContent: each }));
-    panel.append(element("ul", { role: state.step === "look" ? "list" : "status" }, ...lines));
+    const told = element("div", {}, element("ul", {}, ...lines));
+    if (state.step !== "look") told.setAttribute("role", "status");
+    panel.append(told);
     const row = element("div", { className: "row" });
     if (state.step === "look") {
       const button = element("button", { type: "button", className: "do", textContent: state.do });
