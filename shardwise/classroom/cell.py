@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from labs.exercises import confined
-from labs.exercises.checking import SCRIPT
 from labs.runner import RankFailed, processes, run, shut_down
 from translations import CourseError
 
+SCRIPT = Path(confined.__file__).parent / "in_rank.py"
+"""What `labs.exercises.checking` has ranks run. Not asked of it: it imports torch, which only ranks need here."""
 FOLDER = Path("/student")
 """Where the student's file lies in the sandbox."""
 

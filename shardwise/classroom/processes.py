@@ -56,6 +56,12 @@ def use(pids: Iterable[int], *, bound: int) -> Use:
     )
 
 
+def computed(pid: int) -> float:
+    """CPU seconds of a process itself, without those of its children; 0 where it is gone."""
+    stat = _stat(pid)
+    return sum(int(each) for each in stat[_USER : _USER + 2]) / _TICK if stat else 0.0
+
+
 def memory(pid: int) -> int:
     """Bytes that a process takes, its share of what it shares; all of that where it lets nobody look; 0 if gone."""
     try:
