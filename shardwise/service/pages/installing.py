@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections import OrderedDict
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request
@@ -13,7 +16,7 @@ from starlette.types import Scope
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from shardwise.service import api, logs
-from shardwise.service.accounts import person_of
+from shardwise.service.accounts import hashed, person_of
 from shardwise.service.core import Core
 from shardwise.service.limits import Limits
 from shardwise.service.pages import admin, exam, public, site
@@ -21,6 +24,8 @@ from shardwise.service.pages.rendering import Renderer, spoken
 from shardwise.service.people import COOKIE, NotSignedIn
 from shardwise.service.security import Guard, Protection, Refusal
 from translations import CourseError, translator
+
+REMEMBERED, REMEMBERED_SECONDS = 10_000, 15.0
 
 
 def install(app: FastAPI, core: Core, *, prefix: str = "") -> None:
@@ -55,10 +60,7 @@ def install(app: FastAPI, core: Core, *, prefix: str = "") -> None:
         prefix=prefix,
     )
 
-    def account_of(token: str) -> str | None:
-        with core.store.reading() as session:
-            found = person_of(session, token, core.clock())
-        return None if found is None else found.id
+    account_of = _Accounts(core)
 
     def worded(scope: Scope, refusal: Refusal) -> Response:
         return refused(Request(scope), renderer, refusal)
@@ -67,6 +69,30 @@ def install(app: FastAPI, core: Core, *, prefix: str = "") -> None:
     app.add_middleware(logs.Logged, secret=settings.secret.value.encode())
     if settings.proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.proxies))
+
+
+class _Accounts:
+    """Whose token it is, for the limits alone: remembered for some seconds, by the token's hash."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._known: OrderedDict[str, tuple[float, str | None]] = OrderedDict()
+        self._turn = threading.Lock()
+
+    def __call__(self, token: str) -> str | None:
+        name, now = hashed(token), time.monotonic()
+        with self._turn:
+            kept = self._known.get(name)
+        if kept is not None and kept[0] > now:
+            return kept[1]
+        with self._core.store.reading() as session:
+            found = person_of(session, token, self._core.clock())
+        account = None if found is None else found.id
+        with self._turn:
+            self._known[name] = (now + REMEMBERED_SECONDS, account)
+            while len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        return account
 
 
 def _limits_url(core: Core) -> str:
