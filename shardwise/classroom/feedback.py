@@ -21,7 +21,7 @@ from shardwise.classroom import course as classes
 from shardwise.classroom.course import Course
 from shardwise.classroom.mathml import course_text, student_text
 from shardwise.classroom.result import Part, Result
-from shardwise.classroom.submission import CODE, Submission, read
+from shardwise.classroom.submission import CODE, Form, Submission, read
 from shardwise.classroom.visible import visible
 from translations import CourseError, Translator, formats, translator
 from translations import language as find_language
@@ -51,12 +51,16 @@ def write_pages(folder: Path, *, assignment: str | None = None, student: str | N
     course = classes.read(folder)
     written = []
     given = _given_marks(folder, course)
+    asked = {each.id: each for each in course.assignments}
+    forms: dict[str, Form] = {}
     for result in batch.results(folder, assignment=assignment, student=student):
         if result.state == "nothing":
             continue
         name, who = str(result.assignment), str(result.student)
         handed = folder / batch.SUBMITTED / who / name
-        work = read(handed, form(folder, course.assignment(name)), language=result.language)
+        if name not in forms:
+            forms[name] = form(folder, asked[name])
+        work = read(handed, forms[name], language=result.language)
         place = folder / FOLDER / who / name
         place.mkdir(parents=True, exist_ok=True)
         html = page(result, course, work if work.digest == result.digest else None, given.get((who, name)))

@@ -253,8 +253,9 @@ class _Importer:
         if self._marked(student, assignment.id) == mark and (place / f"{assignment.id}.ipynb").is_file():
             return
         handed = self.folder / batch.SUBMITTED / student / assignment.id
-        asked = self.forms.setdefault(assignment.id, form(self.folder, assignment))
-        work = read(handed, asked, language=result.language)
+        if assignment.id not in self.forms:
+            self.forms[assignment.id] = form(self.folder, assignment)
+        work = read(handed, self.forms[assignment.id], language=result.language)
         if work.digest != result.digest:  # handed in again since: the next grading writes it
             return
         place.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,8 @@ from shardwise.classroom.parts import answer_cell
 Notebook = dict[str, Any]
 EXERCISE = "model-states"
 """On one rank and without training: the quickest to grade."""
+OPEN = f"%%exercise {EXERCISE}\n# not yet\n"
+"""Code of which grading sees without running it that it is not written."""
 
 
 def made(

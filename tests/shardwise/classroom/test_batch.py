@@ -20,7 +20,7 @@ import pytest
 from shardwise import cli
 from shardwise.classroom import batch, journal, result
 from shardwise.classroom.batch import Outcome, grade, result_path
-from tests.shardwise.classroom.a_class import EXERCISE, code, hand_in, made, right_answers
+from tests.shardwise.classroom.a_class import EXERCISE, OPEN, hand_in, made, right_answers
 from tests.shardwise.classroom.test_sandbox import BARRED
 from translations import CourseError
 
@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.xdist_group("sandbox"),
 ]
 
-STUB = {"code": code("stub")}
+STUB = {"code": OPEN}
 """Is graded without running anything."""
 
 
@@ -166,7 +166,7 @@ def test_what_ends_the_grader_each_time_gets_a_result_that_says_so(
 def test_an_error_of_ours_is_a_reason_and_the_batch_goes_on(tmp_path: Path) -> None:
     made(tmp_path, exercises=(EXERCISE, "zero-1"), students={"anna": "en"})
     hand_in(tmp_path, "anna", STUB)
-    hand_in(tmp_path, "anna", {"code": code("stub", "zero-1")}, assignment="zero-1")
+    hand_in(tmp_path, "anna", {"code": OPEN.replace(EXERCISE, "zero-1")}, assignment="zero-1")
     for path in (tmp_path / "release" / EXERCISE).rglob("*.ipynb"):
         path.write_text("no notebook", encoding="utf-8")
     outcomes = grade(tmp_path)

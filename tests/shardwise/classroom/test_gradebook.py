@@ -21,7 +21,7 @@ from shardwise.classroom.batch import result_path
 from shardwise.classroom.gradebook import DATABASE, Entry, import_results
 from shardwise.classroom.parts import OF, POINTS
 from shardwise.classroom.result import Part, Result
-from tests.shardwise.classroom.a_class import EXERCISE, cell, code, hand_in, made, right_answers
+from tests.shardwise.classroom.a_class import EXERCISE, OPEN, cell, hand_in, made, right_answers
 from tests.shardwise.classroom.test_sandbox import BARRED
 
 pytest.importorskip("nbgrader", reason="nbgrader is not here, so gradebooks are not tested (pip install nbgrader)")
@@ -300,10 +300,9 @@ def test_results_of_another_class_are_left_out(folder: Path) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(bool(BARRED), reason=BARRED)
 def test_the_commands_from_hand_in_to_feedback(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Code that is not written needs no ranks: the rest is as it is for a class."""
     course = classes.read(folder)
     for student, spoken in (("anna", "en"), ("bram", "nl")):
-        answers = {**right_answers(course, student), "code": code("stub")}
+        answers = {**right_answers(course, student), "code": OPEN}
         hand_in(folder, student, answers, language=spoken, at=LATE)
     words = ["--course", str(folder), "--json"]
     assert cli.run(["classroom", "grade", EXERCISE, "--dry-run", *words]) == 0

@@ -19,7 +19,7 @@ from shardwise.classroom.grading import grade_one
 from shardwise.classroom.parts import OF, POINTS
 from shardwise.classroom.result import Result, read, schema
 from shardwise.classroom.sandbox import Limits
-from tests.shardwise.classroom.a_class import EXERCISE, Notebook, cell, code, hand_in, made, right_answers
+from tests.shardwise.classroom.a_class import EXERCISE, OPEN, Notebook, cell, code, hand_in, made, right_answers
 from tests.shardwise.classroom.test_sandbox import BARRED
 from translations import CourseError, language, languages
 
@@ -75,7 +75,7 @@ def test_what_a_neighbour_wrote_is_not_what_one_was_asked(tmp_path: Path) -> Non
     students = [f"s{number}" for number in range(6)]
     whole = POINTS["fault"] + POINTS["numbers"]
     for student in students:
-        hand_in(tmp_path, student, {**right_answers(course, "anna"), "code": ""})
+        hand_in(tmp_path, student, {**right_answers(course, "anna"), "code": OPEN})
     earned = [graded(tmp_path, student) for student in students]
     assert min(sum(points(each)[name] or 0 for name in ("fault", "numbers")) for each in earned) < whole / 2
 
@@ -91,7 +91,7 @@ def test_a_class_may_let_the_published_solution_earn_nothing(tmp_path: Path) -> 
 
 def test_work_in_arabic_is_answered_in_arabic_with_the_same_points(tmp_path: Path) -> None:
     course = made(tmp_path)
-    answers = right_answers(course, "anna") | {"code": code("stub"), "fault": 'answer = {"line": 1, "rule": "x"}'}
+    answers = right_answers(course, "anna") | {"code": OPEN, "fault": 'answer = {"line": 1, "rule": "x"}'}
     found = []
     for each in languages():
         shutil.rmtree(tmp_path / "submitted", ignore_errors=True)
@@ -106,7 +106,7 @@ def test_answers_as_literals_are_read_and_never_run(tmp_path: Path) -> None:
     made(tmp_path)
     left = tmp_path / "left"
     hostile = f"answer = {{'line': open({str(left)!r}, 'w').write('x'), 'rule': ''}}"
-    hand_in(tmp_path, "anna", {"fault": hostile, "numbers": "answer = " + "{" * 100_000})
+    hand_in(tmp_path, "anna", {"code": OPEN, "fault": hostile, "numbers": "answer = " + "{" * 100_000})
     result = graded(tmp_path)
     assert points(result) | {"code": 0} == {"code": 0, "fault": 0.0, "numbers": 0.0, "explain": 0.0}
     assert not left.exists()
@@ -118,7 +118,7 @@ def test_a_resit_asks_for_another_fault_and_is_graded_by_its_own_name(tmp_path: 
     first, second = right_answers(course, "anna"), right_answers(course, "anna", again)
     assert first["fault"] != second["fault"]
     for answers, expected in ((first, False), (second, True)):
-        hand_in(tmp_path, "anna", {**answers, "code": code("stub")}, assignment=again)
+        hand_in(tmp_path, "anna", {**answers, "code": OPEN}, assignment=again)
         result = grade_one(
             tmp_path / "submitted/anna" / again,
             exercise_id=EXERCISE,

@@ -78,6 +78,13 @@ def test_the_notebook_that_was_worked_in_counts_whatever_its_language(desk: Desk
     assert not submission.findings
 
 
+@pytest.mark.parametrize("code", ["nl", "ar"])
+def test_of_notebooks_in_which_nothing_was_written_the_students_language_counts(desk: Desk, code: str) -> None:
+    place = hand_in(desk.folder, "anna", {}, language=code)
+    assert read(place, desk.form, language=code).language == code
+    assert desk.read(place).language == "en"
+
+
 def duplicated(notebook: Notebook) -> None:
     """The answer twice: as given out after the one that was written."""
     own = cell(notebook, "code-answer")
