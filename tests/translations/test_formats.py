@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import zoneinfo
 
 import pytest
 from hypothesis import given
@@ -89,3 +90,14 @@ def test_any_digits_are_read() -> None:
 def test_latin_runs_are_isolated_in_a_right_to_left_sentence(text: str, isolated: str) -> None:
     assert formats.isolate_runs(text).replace(formats.ISOLATE, "[").replace(formats.POP, "]") == isolated
     assert formats.isolate_runs(formats.isolate_runs(text)) == formats.isolate_runs(text)
+
+
+def test_a_moment_is_told_with_its_zone() -> None:
+    zone = zoneinfo.ZoneInfo("Africa/Cairo")
+    at = datetime.datetime(2026, 12, 1, 23, 59, tzinfo=zone)
+    assert formats.moment(at, "en") == "Tue 1 Dec 2026, 23:59 (Africa/Cairo)"
+    assert formats.moment(at, "nl") == "di 1 dec 2026, 23:59 (Africa/Cairo)"
+    assert formats.moment(at, "ar") == "الثلاثاء 1 ديسمبر 2026، 23:59 (\u2066Africa/Cairo\u2069)"
+    assert formats.moment(at.astimezone(datetime.UTC), "en") == "Tue 1 Dec 2026, 21:59 (UTC)"
+    with pytest.raises(ValueError, match="zone"):
+        formats.moment(at.replace(tzinfo=None), "en")
