@@ -13,7 +13,8 @@ import os
 import stat
 import tarfile
 import zipfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -30,6 +31,8 @@ SKIPPED = {".git", ".ipynb_checkpoints", "__MACOSX", "__pycache__", ".venv", "no
 OWN = {"timestamp.txt", "submission_secret.txt"}
 """What nbgrader adds at handing in: another time alone is no other work."""
 WANTED = (".ipynb", ".py")
+_ENTRY = b"PK\x01\x02"
+"""Before each entry in the list of a zip."""
 ARCHIVES = (".zip", ".tar", ".tgz", ".gz")
 
 
@@ -92,10 +95,11 @@ class _Gathering:
                     self.add(name, data, archive=file.name)
         except TooMuch:
             self.told("handed-in-too-much", file.name)
-        except (OSError, ValueError, EOFError, LookupError, RuntimeError, NotImplementedError, zipfile.BadZipFile):
+        except (*_BAD, zipfile.BadZipFile, tarfile.TarError, zlib.error):
             self.told("handed-in-bad-archive", file.name)
-        except tarfile.TarError:
-            self.told("handed-in-bad-archive", file.name)
+
+
+_BAD = (OSError, ValueError, EOFError, LookupError, RuntimeError, NotImplementedError)
 
 
 class TooMuch(Exception):
@@ -180,6 +184,8 @@ def _opened(place: Path) -> int:
 
 def _members(file: File, left: int) -> Iterator[tuple[str, bytes]]:
     """The ordinary files of an archive, by name; a name says nothing of where on a disk. Raises TooMuch."""
+    if file.data.count(_ENTRY) > MOST:
+        raise TooMuch
     if zipfile.is_zipfile(io.BytesIO(file.data)):
         with zipfile.ZipFile(io.BytesIO(file.data)) as opened:
             for member in opened.infolist():
@@ -188,14 +194,21 @@ def _members(file: File, left: int) -> Iterator[tuple[str, bytes]]:
                 with opened.open(member) as stream:
                     yield _inner(member.filename), _up_to(stream.read, min(left, LARGEST))
         return
-    with tarfile.open(fileobj=io.BytesIO(file.data)) as packed:
+    with tarfile.open(fileobj=io.BytesIO(_unzipped(file.data, min(left, LARGEST))), mode="r:") as packed:
         for entry in packed:
             if entry.isreg() and (reader := packed.extractfile(entry)) is not None:
                 yield _inner(entry.name), _up_to(reader.read, min(left, LARGEST))
 
 
-def _up_to(reading: object, limit: int) -> bytes:
-    data: bytes = reading(limit + 1)  # type: ignore[operator]
+def _unzipped(data: bytes, limit: int) -> bytes:
+    """A tar as it is without gzip: what its headers claim can then be no more than is there."""
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    return _up_to(lambda most: zlib.decompressobj(31).decompress(data, most), limit)
+
+
+def _up_to(reading: Callable[[int], bytes], limit: int) -> bytes:
+    data = reading(limit + 1)
     if len(data) > limit:
         raise TooMuch
     return data

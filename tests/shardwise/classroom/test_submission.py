@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import resource
 import tarfile
 import time
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -376,6 +378,28 @@ def test_links_pipes_and_devices_are_left_alone(desk: Desk, tmp_path: Path) -> N
     outside = tmp_path / "elsewhere"
     outside.symlink_to(place)
     assert not handed_in.gather(outside).files
+
+
+def pax_bomb() -> bytes:
+    """A header that says that a gigabyte of it follows, and it does."""
+    header = tarfile.TarInfo("x")
+    header.type, header.size = tarfile.XHDTYPE, 10**9
+    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
+    zeros = bytes(10**7)
+    packed = [packer.compress(header.tobuf()), *(packer.compress(zeros) for _ in range(100)), packer.flush()]
+    return b"".join(packed)
+
+
+@pytest.mark.parametrize("name", ["entries.zip", "header.tgz"])
+def test_archives_that_grow_without_end_are_left_out_before_they_do(desk: Desk, name: str) -> None:
+    bomb = zipped({f"{number}.txt": b"" for number in range(40_000)}) if name == "entries.zip" else pax_bomb()
+    place = desk.hand_in()
+    put(place, name, bomb)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    submission = desk.read(place)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 700_000  # kB
+    assert found(submission) == {"too-much"}
+    assert dict(submission.answers) == desk.answers
 
 
 def test_links_in_archives_are_left_out(desk: Desk) -> None:
