@@ -157,6 +157,14 @@ def redraw_of_controls() -> dict[str, float]:
     return found
 
 
+def service() -> dict[str, dict[str, float]]:
+    """Exam answers on one core beside a bare FastAPI route, and a few hundred learners in an exam at once."""
+    command = [sys.executable, "-m", "tools.bench_service"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600, cwd=ROOT)
+    found: dict[str, dict[str, float]] = json.loads(done.stdout)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", type=int, default=4)
@@ -173,6 +181,7 @@ def main() -> None:
         "controls": redraw_of_controls,
         "planner": planning,
         "simulation": simulating,
+        "service": service,
     }
     for name in track(parts, description="bench", console=Console(stderr=True)):
         found[name] = parts[name]()
@@ -213,6 +222,13 @@ def main() -> None:
     for what, own in simulation.items():
         row(f"simulating {what}, beside what 384 may take", own["seconds"], 10)
         row(f"simulating {what}, memory beside what 384 may take", own["bytes"] / 1e9, 1, "GB")
+    served = found["service"]
+    assert isinstance(served, dict)
+    own, beside, crowd = served["answers"]["service"], served["answers"]["bare"], served["at once"]
+    row("exam answers a second on one core, beside a bare route", own["per_second"], beside["per_second"], "")
+    row("p99 of an exam answer, beside a bare route", own["p99_ms"], beside["p99_ms"], "ms")
+    lost = f"{crowd['lost']:.0f} lost, {crowd['refused']:.0f} refused"
+    table.add_row(f"{crowd['learners']:.0f} learners at once: p99 of an answer", f"{crowd['p99_ms']:.0f} ms", lost, "")
     Console().print(table)
 
 

@@ -339,6 +339,14 @@ def answers(*, learners: int = 16, each: int = 60) -> dict[str, dict[str, float]
     return found
 
 
+def figures(*, learners: int = 300) -> dict[str, dict[str, Any]]:
+    """All of them: answers beside a bare route, and learners at once, who think between answers."""
+    return {
+        "answers": dict(answers()),
+        "at once": exams_at_once(learners=learners, each=QUESTIONS, pause=(2.0, 8.0)),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--serve", nargs=3, metavar=("KIND", "FOLDER", "PORT"))
@@ -348,12 +356,7 @@ def main() -> None:
         kind, folder, port = arguments.serve
         serve(kind, Path(folder), int(port))
         return
-    figures = {
-        "answers": answers(),
-        "at once": exams_at_once(learners=arguments.learners, each=QUESTIONS, pause=(0, 0)),
-        "thinking": exams_at_once(learners=arguments.learners, each=QUESTIONS, pause=(0.5, 3.5)),
-    }
-    print(json.dumps(figures, indent=1))
+    print(json.dumps(figures(learners=arguments.learners), indent=1))
 
 
 if __name__ == "__main__":
