@@ -63,7 +63,9 @@ function render({ model, el }) {
     body.replaceChildren(...(state.phase === "result" ? [result(state)] : [progress(state), question(state)]));
     foot.replaceChildren(...(state.phase === "result" ? [] : [buttons(state), report(state)]));
     announce(state);
+    const told = state.reported && state.reported.text !== shown?.reported?.text;
     shown = state;
+    if (told) form.querySelector(".quiz-kept")?.focus();
     if (moved) form.querySelector("[data-focus]")?.focus();
   }
 
@@ -287,7 +289,7 @@ function render({ model, el }) {
       element("label", { for: remark.id }, labels["report-remark"]), remark,
       element("div", { class: "quiz-row" },
         element("button", { type: "button", class: "quiz-make-report", onclick: () => send({ do: "report", remark: remark.value }) }, labels["report-make"])),
-      element("div", { role: "status", class: "quiz-reported" }, ...(reported ? ready(state) : [])),
+      element("div", { class: "quiz-reported" }, ...(reported ? ready(state) : [])),
       element("label", { for: id }, labels["report-explained"]), line);
     folded.addEventListener("toggle", () => { draft.reporting = folded.open; });
     return folded;
@@ -304,7 +306,7 @@ function render({ model, el }) {
       copy.textContent = labels["report-copied"];
     } }, labels["report-copy"]);
     return [
-      element("p", {}, reported.kept),
+      element("p", { tabindex: "-1", class: "quiz-kept" }, reported.kept),
       element("label", { for: id }, labels["report-text"]), text,
       element("div", { class: "quiz-row quiz-ways" }, copy,
         element("a", { href: reported.mail }, labels["report-mail"]),

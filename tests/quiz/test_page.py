@@ -149,6 +149,14 @@ def test_a_wrong_answer_is_explained_beside_the_option_and_can_be_reported(page:
     assert page.locator("svg[aria-label='wrong']").count() == 1
     assert page.locator("svg[aria-label='right, not chosen']").count() == 1
     page.get_by_text("Report this question").click()
+    page.locator(".quiz-report textarea").fill("Two answers are right.")
+    page.locator(".quiz-make-report").click()
+    page.wait_for_selector(".quiz-kept")
+    assert page.evaluate("document.activeElement.className") == "quiz-kept"
+    assert "Two answers are right." in page.locator(".quiz-report textarea[readonly]").input_value()
+    assert page.locator(".quiz-report a").first.get_attribute("href").startswith("mailto:")
+    assert page.locator(".quiz-report").get_attribute("open") is not None, "it stays open"
+    assert Axe().run(page, context=".quiz").response["violations"] == []
     report = page.locator(".quiz-report input").input_value()
     assert report == f"item=zero-1-what-for version=1 seed={quiz.session.variant.seed} language=en"
     page.evaluate("document.body.setAttribute('data-jp-theme-light', 'false')")

@@ -60,7 +60,11 @@ def test_every_command_explains_itself_in_the_learners_language(code: str, capsy
         ["lab", "list"],
         ["lab", "run"],
         ["check"],
-        ["quiz"],
+        ["quiz", "review"],
+        ["quiz", "analyse"],
+        ["quiz", "export"],
+        ["quiz", "import"],
+        ["quiz", "exam"],
         ["certificate", "issue"],
         ["certificate", "verify"],
         ["record", "show"],
@@ -73,6 +77,8 @@ def test_every_command_explains_itself_in_the_learners_language(code: str, capsy
         first = translator(code)(f"shardwise.{id}").split()[0]
         assert first in shown, id
         assert "cli-" not in shown, "an id was not put into words"
+    assert run("quiz", "4", "--help", "--lang", code) == 0
+    assert translator(code)("shardwise.cli-quiz").split()[0] in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -111,7 +117,7 @@ def test_wrong_use_is_2_with_a_sentence_and_no_traceback(words: tuple[str, ...],
     printed = capsys.readouterr()
     assert (printed.err + printed.out).strip()
     assert "Traceback" not in printed.err
-    assert not printed.out or words in ((), ("lab",), ("lab", "run")), "only help goes to the output"
+    assert not printed.out or words in ((), ("lab",), ("lab", "run"), ("quiz",)), "only help goes to the output"
 
 
 def test_an_unknown_lab_names_those_there_are(capsys: Printed) -> None:
