@@ -7,6 +7,7 @@ says so; a private folder that repeats them is no private folder, and is refused
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import threading
 from collections.abc import Mapping
@@ -73,11 +74,16 @@ def read(id: str, path: Path) -> Exam:
     policy = exam_policy(path)
     held = banks(policy.banks, public_bank=policy.public_bank)
     if not policy.public_bank and policy.banks:
-        known = {_said(each.content["item"]) for each in banks((), public_bank=True).held.values()}
         for each in held.held.values():
-            if _said(each.content["item"]) in known:
+            if _said(each.content["item"]) in _public():
                 raise CourseError("shardwise.service-bank-public", exam=id, item=each.item.id)
     return Exam(id=id, policy=policy, blueprint=blueprint(policy.blueprint), banks=held)
+
+
+@functools.cache
+def _public() -> frozenset[str]:
+    """What the repository's bank asks."""
+    return frozenset(_said(each.content["item"]) for each in banks((), public_bank=True).held.values())
 
 
 def _said(fields: Mapping[str, Any]) -> str:

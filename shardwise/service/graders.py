@@ -92,9 +92,12 @@ class Graders:
 
 def take(core: Core) -> dict[str, Any] | None:
     """The next submission that waits, or whose lease ran out, under a lease. None where none waits."""
+    at = core.clock()
+    free = or_(Submission.state == "queued", and_(Submission.state == "running", Submission.lease < at))
+    with core.store.reading() as session:  # looking takes no lock that somebody's answer waits for
+        if session.scalar(select(Submission.id).where(free).limit(1)) is None:
+            return None
     with core.store.writing() as session:
-        at = core.clock()
-        free = or_(Submission.state == "queued", and_(Submission.state == "running", Submission.lease < at))
         found = session.scalar(
             select(Submission).where(free).order_by(Submission.made).limit(1).with_for_update(skip_locked=True)
         )

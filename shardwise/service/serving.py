@@ -8,6 +8,7 @@ import uvicorn
 
 from shardwise.service import logs
 from shardwise.service.app import create_app, make_core
+from shardwise.service.core import Core
 from shardwise.service.settings import Settings
 from translations import CourseError, Translator
 
@@ -30,6 +31,11 @@ def serve(settings: Settings, text: Translator) -> None:
         print(text("shardwise.service-outbox", path=str(settings.outbox)), flush=True)
     if core.issuing is None:
         print(text("shardwise.service-no-issuer-yet"), flush=True)
+    run(core, listening)
+
+
+def run(core: Core, listening: socket.socket) -> None:
+    """Answers on a socket until the process is told to stop."""
     logs.configure()
     config = uvicorn.Config(
         create_app(core=core),

@@ -44,14 +44,21 @@ class Clock:
             self.at += timedelta(**by)
 
 
-def exam_folder(folder: Path, *, practical: Mapping[str, Any] | None = None, items: int = 12, **changes: Any) -> Path:
+def exam_folder(
+    folder: Path,
+    *,
+    practical: Mapping[str, Any] | None = None,
+    items: int = 12,
+    questions: int = QUESTIONS,
+    **changes: Any,
+) -> Path:
     """Policies in which `short` is an exam of `QUESTIONS` questions from a private bank of `items`."""
     folder.mkdir(parents=True, exist_ok=True)
     private_bank(
         folder / "bank", [private_item(f"own-{number}", text=f"Question {number}?") for number in range(items)]
     )
     blueprint = {"version": 1, "id": "short", "title": {"en": "A short exam", "nl": "Een kort examen"}}
-    lines = [{"unit": "04-zero-1", "items": QUESTIONS}]
+    lines = [{"unit": "04-zero-1", "items": questions}]
     (folder / "plans").mkdir(exist_ok=True)
     (folder / "plans" / "short.yaml").write_text(yaml.safe_dump({**blueprint, "lines": lines}), encoding="utf-8")
     exam = {
