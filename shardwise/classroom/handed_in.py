@@ -59,10 +59,13 @@ class File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """Files that may be work, in the order of their names, and what was odd. `digest` is of every file."""
+    """Files that may be work, in the order of their names, and what was odd. `empty`: nothing at all was handed in.
+    `digest` is of every file.
+    """
 
     files: tuple[File, ...]
     findings: tuple[Finding, ...]
+    empty: bool
     digest: str
 
 
@@ -109,7 +112,9 @@ class TooMuch(Exception):
 def gather(path: Path) -> Gathered:
     """What lies at the path. It never fails: what cannot be read is told."""
     gathering = _Gathering()
+    empty = True
     for name, place in _walk(path, gathering):
+        empty = empty and PurePosixPath(name).name in OWN
         data = _bytes(place)
         if data is None:
             gathering.told("handed-in-unreadable", name)
@@ -119,7 +124,7 @@ def gather(path: Path) -> Gathered:
             continue
         gathering.add(name, data)
     files = tuple(sorted(gathering.files, key=lambda each: (each.archive, each.name)))
-    return Gathered(files=files, findings=tuple(gathering.findings), digest=digest(path))
+    return Gathered(files=files, findings=tuple(gathering.findings), empty=empty, digest=digest(path))
 
 
 def digest(path: Path) -> str:

@@ -90,7 +90,7 @@ def read(path: Path, form: Form, *, language: str | None = None) -> Submission:
             broken.append(Finding(id=error.id, values={"file": each.name, **error.values}))
     names = tuple(PurePosixPath(each.name).stem for each in found.files if _is_at_top(each))
     if not reads:
-        problem = broken[0] if broken else Finding(id=_nothing(found))
+        problem = broken[0] if broken else Finding(id="handed-in-nothing" if found.empty else "handed-in-no-notebook")
         return Submission(
             file="",
             language=None,
@@ -305,10 +305,6 @@ def _place(file: File, form: Form) -> list[Finding]:
 
 def _is_at_top(file: File) -> bool:
     return file.suffix == ".ipynb" and "/" not in file.name and not file.archive
-
-
-def _nothing(found: handed_in.Gathered) -> str:
-    return "handed-in-no-notebook" if found.files else "handed-in-nothing"
 
 
 # --- texts

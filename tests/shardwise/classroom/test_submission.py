@@ -322,7 +322,8 @@ PROBLEMS: dict[str, tuple[dict[str, bytes], str]] = {
         },
         "other-notebook",
     ),
-    "a picture": ({"photo.png": b"\x89PNG"}, "nothing"),
+    "a picture": ({"photo.png": b"\x89PNG"}, "no-notebook"),
+    "code of something else": ({"other.py": b"x = 1"}, "no-notebook"),
 }
 
 
