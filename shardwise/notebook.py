@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from quiz.reporting import Report
     from shardwise.classroom.at_work import Sitting
     from shardwise.classroom.own import Own
+    from shardwise.classroom.student import Class
 
 __all__ = [
     "_",
@@ -678,10 +679,14 @@ def _classes() -> None:
     beside = workspace.folder() / _lesson.language.code
     try:
         for here in student.classes():
-            assignments = here.refreshed()
-            _show(told.html(here, assignments, _lesson.text, beside=beside))
+            assignments, text = here.refreshed(), _lesson.text
+            shown_there = _place(told.html(here, assignments, text, beside=beside))
+
+            def bring_up_to_date(here: Class = here, text: Translator = text, place: Any = shown_there) -> None:
+                place.update(_page(told.html(here, here.assignments(), text, beside=beside)))
+
             if any(each.notebooks for each in assignments):
-                _display(HandingIn(here, language=_lesson.language))
+                _display(HandingIn(here, language=_lesson.language, on_done=bring_up_to_date))
     except CourseError as error:
         _tell(error.in_language(_lesson.text), mood="note")
 

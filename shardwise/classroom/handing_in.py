@@ -7,6 +7,7 @@ what is on the screen. Nothing waits for it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,18 @@ FOLDER = Path(__file__).parent
 class HandingIn(anywidget.AnyWidget):
     """The assignments that can be handed in as buttons; of one, what would be handed in; at last the receipt.
 
-    With `only`, in an assignment's own notebook, there is nothing to choose.
+    With `only`, in an assignment's own notebook, there is nothing to choose. `on_done` is called after each hand-in.
     """
 
     _esm = FOLDER / "handing_in.js"
     _css = FOLDER / "handing_in.css"
     state = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, here: Class, *, language: Language, only: str | None = None) -> None:
+    def __init__(
+        self, here: Class, *, language: Language, only: str | None = None, on_done: Callable[[], None] | None = None
+    ) -> None:
         super().__init__()
-        self._here, self._language, self._only = here, language, only
+        self._here, self._language, self._only, self._on_done = here, language, only, on_done
         self.receipt: Receipt | None = None
         self.choose()
         self.on_msg(self._received)
@@ -74,8 +77,12 @@ class HandingIn(anywidget.AnyWidget):
             self._fail(error)
             return
         title, *lines = told.receipt(self.receipt, self._here, self._text)
-        kept = self._text("shardwise.hand-in-done-kept", path=str(self.receipt.kept))
+        assert self.receipt.kept is not None
+        place = self.receipt.kept.relative_to(self._here.folder.parents[1]).as_posix()
+        kept = self._text("shardwise.hand-in-done-kept", path=place)
         self._show(step="done", title=title, lines=[*lines, kept], back=self._text("shardwise.hand-in-back"))
+        if self._on_done is not None:
+            self._on_done()
 
     def _fail(self, error: CourseError) -> None:
         said = error.in_language(self._text)

@@ -297,17 +297,35 @@ def test_the_widget_takes_three_steps_and_nothing_less(here: student.Class) -> N
     assert widget.state["step"] == "failed"
 
 
+class Place:
+    """In place of an output of a notebook: it keeps what is shown there."""
+
+    def __init__(self, pages: list[str]) -> None:
+        self.pages = pages
+
+    def __call__(self, body: str) -> Place:
+        self.pages.append(body)
+        return self
+
+    def update(self, page: Any) -> None:
+        self.pages.append(page.data)
+
+
 def test_the_home_page_has_the_class_and_links_that_lead_there(
     here: student.Class, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages: list[str] = []
-    widgets: list[object] = []
+    widgets: list[HandingIn] = []
     monkeypatch.setattr(notebook, "_show", pages.append)
+    monkeypatch.setattr(notebook, "_place", Place(pages))
     monkeypatch.setattr(notebook, "_display", widgets.append)
     monkeypatch.setattr(notebook, "_lesson", notebook._Lesson(language("ar")))
     notebook.home()
     assert len(pages) == 2
-    assert len(widgets) == 1
+    (widget,) = widgets
+    widget.look(ID)
+    widget.hand_in(ID)
+    assert "سُلِّم" in pages[-1]  # the list is brought up to date
     assert f'href="../class/{here.id}/{ID}/languages/{ID}.ar.ipynb"' in pages[0]
     assert (workspace.folder() / f"class/{here.id}/{ID}/languages/{ID}.ar.ipynb").is_file()
     assert workspace.remembered() == "ar"
