@@ -20,6 +20,7 @@ from starlette.routing import Route
 from shardwise.service import security
 from shardwise.service.limits import Limits, Rule
 from shardwise.service.security import CSRF_FIELD, Csrf, Guard, Protection, default_limits
+from tests.shardwise.service.conftest import Server
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 ORIGIN = "http://exam.example"
@@ -271,6 +272,19 @@ def test_several_workers_together_let_no_more_through_than_one(tmp_path: Path) -
         each.join(60)
         assert each.exitcode == 0
     assert passed.value == 40
+
+
+def test_counters_on_postgresql_are_shared_by_machines(postgres: Server) -> None:
+    clock, rule = Clock(), Rule(name="sign-in", times=5, seconds=50)
+    url = postgres.database()
+    machines = [Limits(url, secret=SECRET, clock=clock) for _ in range(2)]
+    passed = [machines[turn % 2].take(rule, "a") == 0 for turn in range(7)]
+    assert passed == [True] * 5 + [False] * 2
+    clock.now += 10.1
+    assert machines[1].take(rule, "a") == 0
+    assert machines[0].take(rule, "a") > 0
+    for each in machines:
+        each.close()
 
 
 def test_guessing_is_slowed_by_account_and_address_and_the_answer_says_until_when(limits: Limits) -> None:
