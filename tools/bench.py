@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import track
@@ -165,9 +167,19 @@ def service() -> dict[str, dict[str, float]]:
     return found
 
 
+def grading(*, count: int) -> dict[str, Any]:
+    """CPU and wall seconds a submission: in sandboxes, by the number of workers, and by nbgrader as it comes."""
+    workers = ",".join(str(each) for each in (1, 2, 4) if each <= max(1, os.cpu_count() or 1))
+    command = [sys.executable, "-m", "tools.bench_grading", "--count", str(count), "--workers", workers]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=4 * 3600, cwd=ROOT)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--submissions", type=int, default=120, help="graded in sandboxes; 0 leaves grading out")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     from labs.runner import run
@@ -182,6 +194,7 @@ def main() -> None:
         "planner": planning,
         "simulation": simulating,
         "service": service,
+        **({"grading": lambda: grading(count=arguments.submissions)} if arguments.submissions else {}),
     }
     for name in track(parts, description="bench", console=Console(stderr=True)):
         found[name] = parts[name]()
@@ -229,6 +242,12 @@ def main() -> None:
     row("p99 of an exam answer, beside a bare route", own["p99_ms"], beside["p99_ms"], "ms")
     lost = f"{crowd['lost']:.0f} lost, {crowd['refused']:.0f} refused"
     table.add_row(f"{crowd['learners']:.0f} learners at once: p99 of an answer", f"{crowd['p99_ms']:.0f} ms", lost, "")
+    graded = found.get("grading")
+    if isinstance(graded, dict):
+        beside = graded["plain"]
+        for workers, took in graded["workers"].items():
+            row(f"CPU time of a graded submission, {workers} workers, beside nbgrader", took["cpu"], beside["cpu"])
+            row(f"time for it, {workers} workers, beside nbgrader", took["seconds"], beside["seconds"])
     Console().print(table)
 
 

@@ -18,9 +18,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import nbformat
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-
 from labs.exercises import exercise
 from labs.exercises.zero_1.check import CASES
 from shardwise.classroom import processes
@@ -69,10 +66,8 @@ def ours(folder: Path, *, count: int, workers: int) -> dict[str, float]:
 def plain(folder: Path, *, count: int) -> dict[str, float]:
     """nbgrader as it comes: the notebook is run anew, and each test starts torchrun on what a cell wrote."""
     script = ROOT / "labs" / "exercises" / "in_rank.py"
-    notebook = new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "x", "language": "python"}})
     code = exercise(LAB).code("solution")
-    cells = [new_markdown_cell("A lab."), new_code_cell(f"%%writefile student.py\n{code}")]
-    cells[1].metadata["nbgrader"] = _cell("code", solution=True)
+    cells = [_cell(f"%%writefile student.py\n{code}", "code", solution=True)]
     for number, case in enumerate(CASES):
         test = (
             "import subprocess, sys\n"
@@ -81,12 +76,12 @@ def plain(folder: Path, *, count: int) -> dict[str, float]:
             "    capture_output=True, timeout=300)\n"
             "assert ended.returncode == 0, ended.stderr[-2000:]\n"
         )
-        cells.append(new_code_cell(test))
-        cells[-1].metadata["nbgrader"] = _cell(f"test-{number}", grade=True, points=1, locked=True)
-    notebook.cells = cells
+        cells.append(_cell(test, f"test-{number}", grade=True, points=1, locked=True))
+    python = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook = {"cells": cells, "metadata": {"kernelspec": python}, "nbformat": 4, "nbformat_minor": 5}
     for place in [folder / "source" / LAB, *(folder / "submitted" / f"s{each}" / LAB for each in range(count))]:
         place.mkdir(parents=True)
-        nbformat.write(notebook, place / f"{LAB}.ipynb")
+        (place / f"{LAB}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
     (folder / "nbgrader_config.py").write_text(
         "c = get_config()\nc.CourseDirectory.course_id = 'bench'\nc.ExecutePreprocessor.timeout = 600\n",
         encoding="utf-8",
@@ -95,7 +90,7 @@ def plain(folder: Path, *, count: int) -> dict[str, float]:
     nbgrader = [sys.executable, "-m", "nbgrader"]
     measured([*nbgrader, "generate_assignment", LAB, "--create"], folder, **beside)
     took = measured([*nbgrader, "autograde", LAB, "--create"], folder, **beside)
-    from nbgrader.api import Gradebook
+    from nbgrader.api import Gradebook  # type: ignore[import-untyped]
 
     with Gradebook(f"sqlite:///{folder / 'gradebook.db'}") as book:
         scores = [each.score for each in book.assignment_submissions(LAB)]
@@ -103,9 +98,10 @@ def plain(folder: Path, *, count: int) -> dict[str, float]:
     return took
 
 
-def _cell(id: str, **more: Any) -> dict[str, Any]:
+def _cell(source: str, id: str, **more: Any) -> dict[str, Any]:
     known = {"grade": False, "solution": False, "locked": False, "task": False, "schema_version": 3}
-    return {"grade_id": id, **known, **more}
+    marked = {"nbgrader": {"grade_id": id, **known, **more}}
+    return {"cell_type": "code", "id": id, "source": source, "metadata": marked, "outputs": [], "execution_count": None}
 
 
 def main() -> None:

@@ -477,7 +477,7 @@ BOUNDED = {
     "memory of many": Greedy(
         body=(
             "import time\ndef ring_all_reduce(buffer, *, group):\n"
-            "    held = [bytearray(b'x' * 10_000_000) for _ in range(40)]\n    time.sleep(3600)\n"
+            "    held = [bytearray(b'x' * 10_000_000) for _ in range(60)]\n    time.sleep(3600)\n"
         ),
         exercise="ring-all-reduce",
         ends_as=("memory",),
@@ -526,7 +526,9 @@ BOUNDED = {
     "a report without end": Greedy(
         body=(
             "    with open(os.path.join(os.environ['SHARDWISE_RUN'], 'rank-0.safetensors'), 'wb') as out:\n"
-            "        out.truncate(250_000_000)\n    return None"
+            "        out.truncate(250_000_000)\n"
+            "    with open(os.path.join(os.environ['SHARDWISE_RUN'], 'rank-0.json'), 'w') as out:\n"
+            "        out.write('{}')\n    os._exit(0)"
         ),
         ends_as=("output", "memory"),
     ),
