@@ -185,7 +185,7 @@ def main() -> None:
     from labs.runner import run
 
     found: dict[str, object] = {}
-    parts = {
+    parts: dict[str, Callable[[], object]] = {
         "start": lambda: start_of_ranks(ranks=arguments.ranks),
         "training": lambda: run(ROOT / "tools" / "bench_ranks.py", ranks=arguments.ranks, timeout=600).ranks[0].value,
         "lessons": build_of_lessons,
