@@ -11,7 +11,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from pathlib import Path
@@ -25,7 +26,7 @@ from shardwise import units as course_units
 from shardwise.classroom import assignments, course
 from shardwise.classroom.course import Assignment, Course, Student
 from shardwise.classroom.gradebook import DATABASE, opened
-from translations import SOURCE, CourseError, Language, languages, translator
+from translations import SOURCE, CourseError, Language, Translator, languages, translator
 
 SOURCES, RELEASES, RUBRICS = "source", "release", "rubrics"
 SETTINGS = "nbgrader_config.py"
@@ -402,6 +403,7 @@ def _settings(after: Course) -> str:
         "c = get_config()  # noqa: F821",
         "c.CourseDirectory.root = str(Path(__file__).absolute().parent)",
         f"c.CourseDirectory.course_id = {after.id!r}",
+        f"c.NbGraderAPI.timezone = {after.zone!r}",
     ]
     if after.exchange:
         lines.append(f"c.Exchange.root = {after.exchange!r}")
@@ -419,8 +421,7 @@ def _class(made: Made, before: Course | None, language: Language | None) -> None
     if before == after:
         return
     if before is None:
-        comment = translator(language or SOURCE)("shardwise.class-comment")
-        head = "".join(f"# {line}\n" for line in comment.strip().splitlines())
+        head = "".join(f"# {line}\n" for line in _comment(after, translator(language or SOURCE)))
         course.write(after, made.folder)
         _put(path, head + path.read_text(encoding="utf-8"))
     else:
@@ -434,6 +435,15 @@ def _class(made: Made, before: Course | None, language: Language | None) -> None
         else:
             _put(path, changed)
     made.wrote.append(course.NAME)
+
+
+def _comment(after: Course, text: Translator) -> Iterator[str]:
+    """What stands above the class: what a teacher may change, in their language."""
+    for id in ("class-comment", "class-comment-extensions", "class-comment-late", "class-comment-marks"):
+        yield from textwrap.wrap(text(f"shardwise.{id}"), 118)
+        if id == "class-comment-extensions":
+            first = after.assignments[0].id if after.assignments else "zero-1"
+            yield f"  maria: {{{first}: 2026-10-08 23:59 {after.zone}}}"
 
 
 def edited(text: str, before: Course, after: Course) -> str | None:

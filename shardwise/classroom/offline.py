@@ -37,21 +37,26 @@ def _nbgraders() -> Path:
 
 def shown(source: str) -> str:
     """A cell's Markdown as HTML. Of its own HTML only the course's marks of direction are used, where they balance."""
-    from shardwise.classroom.mathml import student_text
-
     pieces, waiting = list[str](), list[str]()
     lines = source.split("\n")
     marks = [line.strip() for line in lines if _DIRECTION.fullmatch(line.strip())]
-    if not _balanced(marks):
-        return student_text(source)
+    if not marks or not _balanced(marks):
+        return f'<div dir="auto">{_fragment(source)}</div>'
     for line in lines:
         if _DIRECTION.fullmatch(line.strip()):
-            pieces.append(student_text("\n".join(waiting)))
+            pieces.append(_fragment("\n".join(waiting)))
             pieces.append(line.strip())
             waiting.clear()
         else:
             waiting.append(line)
-    return "\n".join([*pieces, student_text("\n".join(waiting))])
+    return "\n".join([*pieces, _fragment("\n".join(waiting))])
+
+
+def _fragment(source: str) -> str:
+    """Markdown as HTML that uses none of its own; code runs from left to right in any text."""
+    from shardwise.classroom.mathml import student_text
+
+    return student_text(source).replace("<code>", '<code dir="ltr">')
 
 
 def _balanced(marks: list[str]) -> bool:
