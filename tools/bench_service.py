@@ -193,7 +193,9 @@ def serve(kind: str, folder: Path, port: int) -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     app = bare() if kind == "bare" else service(folder, port)
-    uvicorn.run(app, host="127.0.0.1", port=port, log_config=None, access_log=False, backlog=2048)
+    uvicorn.run(
+        app, host="127.0.0.1", port=port, log_config=None, access_log=False, backlog=2048, timeout_keep_alive=15
+    )
 
 
 def bare() -> Any:
@@ -249,6 +251,9 @@ async def _learner(
                 f"Content-Length: {len(body)}\r\n\r\n"
             )
             began = time.perf_counter()
+            if reader.at_eof():  # closed while the learner thought; a browser connects again, too
+                writer.close()
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(head.encode() + body)
             lines = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
             length = next(int(each.split(b":")[1]) for each in lines if each.lower().startswith(b"content-length"))
