@@ -98,7 +98,9 @@ def page(result: Result, course: Course, work: Submission | None = None, marks: 
         f'<!DOCTYPE html>\n<html lang="{reader.code}" dir="{reader.direction}"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{STYLE.read_text(encoding='utf-8')}</style></head><body><main>{''.join(body)}</main></body></html>\n"
+        f"<title>{title}</title><style>{STYLE.read_text(encoding='utf-8')}</style></head>"
+        # JupyterLab's viewer leaves out what stands on the html element.
+        f'<body lang="{reader.code}" dir="{reader.direction}"><main>{"".join(body)}</main></body></html>\n'
     )
 
 

@@ -291,7 +291,7 @@ def feedback_is_read_in_arabic(place: Place, browser: Browser) -> None:
         link.click()
         shown = page.frame_locator(".jp-HTMLViewer iframe").locator("body")
         expect(shown).to_contain_text(COMMENT)
-        expect(page.frame_locator(".jp-HTMLViewer iframe").locator("html")).to_have_attribute("dir", "rtl")
+        expect(shown).to_have_css("direction", "rtl")
 
 
 def _digest(place: Place, name: str) -> str:
