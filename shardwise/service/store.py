@@ -65,7 +65,11 @@ class Store:
                 if not (migrate or empty):
                     raise CourseError("shardwise.service-schema-old", found=found or "-", known=REVISIONS[-1])
                 upgrade(engine)
+        except CourseError:
+            engine.dispose()
+            raise
         except SQLAlchemyError as error:
+            engine.dispose()
             where = make_url(url).render_as_string(hide_password=True)
             raise CourseError("shardwise.service-no-database", url=where, reason=type(error).__name__) from error
         return cls(engine)

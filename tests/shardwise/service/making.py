@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
+import uvicorn
 import yaml
 
 from certificates import office
 from quiz.grading import right_answer
 from shardwise.service import accounts, attempts, cohorts
 from shardwise.service.accounts import Person, person_of
-from shardwise.service.app import issuer_of, make_core
+from shardwise.service.app import create_app, issuer_of, make_core
 from shardwise.service.attempts import Standing, paper_of
 from shardwise.service.core import Core
+from shardwise.service.serving import bound
 from shardwise.service.settings import Secret, Settings
 from shardwise.service.tables import Account, Attempt
 from tests.quiz.exam.making import private_bank, private_item
@@ -147,3 +151,20 @@ def pass_exam(core: Core, who: Person, **changes: Any) -> Standing:
     for number in range(1, standing.questions + 1):
         attempts.answer(core, who, standing.id, number, right(core, standing.id, number))
     return attempts.hand_in(core, who, standing.id)
+
+
+@contextmanager
+def served(core: Core, *, bare: bool = False) -> Iterator[httpx.Client]:
+    """A client of the service as it answers on a socket of this machine."""
+    listening = bound("127.0.0.1", 0)
+    config = uvicorn.Config(create_app(core=core, work=False, bare=bare), log_config=None, access_log=False)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=60) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        listening.close()
