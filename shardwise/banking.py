@@ -167,10 +167,10 @@ def checked(folders: Sequence[Path], *, policy: Path | None) -> Checked:
     rules = exam_policy(policy)
     plan = blueprint(rules.blueprint)
     held = banks([*rules.banks, *folders], public_bank=rules.public_bank)
-    short = list(shortages(plan, held))
+    short = list(shortages(plan, held, rules.measured))
     if not short:
         try:
-            draw(plan, held, secret=os.urandom(32), attempt="check", practical=rules.practical)
+            draw(plan, held, secret=os.urandom(32), attempt="check", practical=rules.practical, measured=rules.measured)
         except CourseError as error:
             short.append(str(error))
     return Checked(

@@ -7,7 +7,9 @@ not change. Nothing else in the course or the service knows a threshold of an ex
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,6 +52,8 @@ class ExamPolicy:
     practical: PracticalPolicy | None
     valid_months: int | None
     objective_mark: float
+    measured: Mapping[str, float] = field(default_factory=dict)
+    """Shares of credit by `id@version` from an analysis, which take the place of estimates."""
 
 
 def exam_policy(path: Path | None = None) -> ExamPolicy:
@@ -93,9 +97,25 @@ def _policy(section: dict[str, Any], folder: Path) -> ExamPolicy:
             "blueprint": named,
             "banks": tuple((folder / each).expanduser().resolve() for each in section["banks"]),
             "practical": practical,
+            "measured": {} if section["measured"] is None else _measured(folder / section["measured"]),
         },
         objective_mark=_objective_mark(),
     )
+
+
+def _measured(path: Path) -> dict[str, float]:
+    """The shares of an analysis; what it withheld is not among them."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        shares = {f"{each['item']}@{int(each['version'])}": each["difficulty"] for each in found["items"]}
+        shares = {name: float(share) for name, share in shares.items() if share is not None}
+    except OSError as error:
+        raise CourseError("quiz.exam-no-file", path=str(path)) from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise CourseError("quiz.exam-file-wrong", reason=f"{path.name}: {type(error).__name__} {error}") from error
+    if not all(0 <= share <= 1 for share in shares.values()):
+        raise CourseError("quiz.exam-file-wrong", reason=f"{path.name}: 0 .. 1")
+    return shares
 
 
 @functools.cache

@@ -244,7 +244,15 @@ def start(
         raise Forbidden("shardwise.service-closed")
     exam.check()
     id, seed = new_id(), secrets.token_bytes(32)
-    paper = draw(exam.blueprint, exam.banks, secret=seed, attempt=id, practical=exam.policy.practical, avoid=avoid)
+    paper = draw(
+        exam.blueprint,
+        exam.banks,
+        secret=seed,
+        attempt=id,
+        practical=exam.policy.practical,
+        avoid=avoid,
+        measured=exam.policy.measured,
+    )
     if paper.public and not exam.policy.public_bank:
         raise CourseError("shardwise.service-bank-public", exam=exam.id, item="-")
     with core.store.writing() as session:

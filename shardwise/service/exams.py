@@ -30,7 +30,7 @@ class Exam:
 
     def check(self) -> None:
         """Raises CourseError where nobody could be given a paper."""
-        for shortage in shortages(self.blueprint, self.banks):
+        for shortage in shortages(self.blueprint, self.banks, self.policy.measured):
             raise CourseError("shardwise.service-bank-short", exam=self.id, line=shortage)
 
 

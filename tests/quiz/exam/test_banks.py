@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,26 @@ def test_an_issuer_s_policy_stands_over_the_course_s(tmp_path: Path) -> None:
             exam_policy(own)
     with pytest.raises(CourseError, match="no file"):
         exam_policy(tmp_path / "none.yaml")
+
+
+def test_difficulty_as_it_was_measured_reaches_the_draw(tmp_path: Path) -> None:
+    folder = private_bank(tmp_path / "bank", [private_item("a"), private_item("b"), private_item("c")])
+    analysis = {
+        "items": [{"item": "a", "version": 1, "difficulty": 0.9}, {"item": "b", "version": 1, "difficulty": None}]
+    }
+    (tmp_path / "analysis.json").write_text(json.dumps(analysis))
+    own = tmp_path / "policy.yaml"
+    own.write_text("version: 1\nexam: {measured: analysis.json, practical: null}\n")
+    rules = exam_policy(own)
+    assert rules.measured == {"a@1": 0.9}
+    plan = blueprint(blueprint_file(tmp_path / "plan.yaml", [{"unit": UNIT, "items": 1, "band": "easy"}]))
+    assert draw(plan, banks([folder]), secret=SECRET, attempt="x", measured=rules.measured).items == {"a"}
+    with pytest.raises(CourseError, match="too few"):
+        draw(plan, banks([folder]), secret=SECRET, attempt="x")
+    for wrong in ("{}", "[]", '{"items": [{"item": "a", "version": 1, "difficulty": 7}]}', "x"):
+        (tmp_path / "analysis.json").write_text(wrong)
+        with pytest.raises(CourseError):
+            exam_policy(own)
 
 
 def test_every_exercise_that_the_course_s_exam_names_is_there() -> None:
