@@ -67,10 +67,10 @@ def parse_json(data: bytes) -> dict[str, Any]:
 
 def is_safe_text(text: str) -> bool:
     """NFC, without controls, direction marks and invisible characters."""
-    return (
-        not re.search(rules()["unsafe_text"], text)
-        and not any("\ud800" <= each <= "\udfff" for each in text)
-        and unicodedata.is_normalized("NFC", text)
+    if re.search(rules()["unsafe_text"], text):
+        return False
+    return text.isascii() or (
+        not any("\ud800" <= each <= "\udfff" for each in text) and unicodedata.is_normalized("NFC", text)
     )
 
 
@@ -84,11 +84,21 @@ def check_header(header: dict[str, Any]) -> None:
 
 def check_shape(credential: dict[str, Any]) -> None:
     """Our own profile, which allows nothing that it doesn't name, and 1EdTech's schema for Open Badges 3.0."""
+    check_profile(credential)
+    _find_error(_open_badges_validator(), credential, "format-shape")
+
+
+def is_open_badge(credential: dict[str, Any]) -> bool:
+    """Whether 1EdTech's schema holds. Our profile implies it (a test says so), and is ten times as quick."""
+    return next(_open_badges_validator().iter_errors(credential), None) is None
+
+
+def check_profile(credential: dict[str, Any]) -> None:
+    """Our own profile alone."""
     kinds = credential.get("type")
     if not isinstance(kinds, list) or "OpenBadgeCredential" not in kinds:
         raise Refused("format-type")
     check(credential, "issued" if is_exam(credential) else "credential", reason="format-shape")
-    _find_error(_open_badges_validator(), credential, "format-shape")
 
 
 def is_exam(credential: Mapping[str, Any]) -> bool:

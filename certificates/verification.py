@@ -96,7 +96,7 @@ class Verification:
         if self.verdict == "endorsed":
             return {
                 "issuer": self.issuer or "",
-                "endorsers": translator(language)("certificates.and").join(self.endorsers),
+                "endorsers": _listed(self.endorsers, translator(language).language),
             }
         return {"issuer": self.issuer or ""} if self.verdict in ("issuer", "status-not-checked") else {}
 
@@ -201,6 +201,13 @@ def _judge(data: bytes, *, email: str | None, trust: Trust, fetch: Fetch | None)
     return judged
 
 
+def _listed(names: tuple[str, ...], language: Language) -> str:
+    """``A, B, and C`` as the language has it."""
+    from babel.lists import format_list
+
+    return str(format_list(names, locale=language.locale))
+
+
 def _shown(value: object, language: Language) -> object:
     if isinstance(value, Party):
         return value.name(language)
@@ -229,7 +236,7 @@ def _parse(text: str) -> Token:
     """The credential in a token whose every part is well formed; says nothing about its signature."""
     token = tokens.parse(text)
     credential = token.body
-    strict.check_shape(credential)
+    strict.check_profile(credential)
     if (
         credential["iss"] != credential["issuer"]["id"]
         or credential.get("sub") != credential["credentialSubject"].get("id")
@@ -292,8 +299,12 @@ def _public_key(did: str) -> Ed25519PublicKey | None:
 
 
 def _library_refuses(token: Token, known: _Known) -> bool:
-    """openbadgeslib's own opinion, bound to key and issuer: a second look at everything that passed ours."""
+    """The opinion of others on everything that passed ours: 1EdTech's schema, which our profile implies, and
+    openbadgeslib, bound to key and issuer.
+    """
     body, key = token.body, known.verifying
+    if not strict.is_open_badge(body):
+        return True
     did, now = body["issuer"]["id"], datetime.now(UTC).timestamp()
     if key is None or not body["nbf"] <= now < body.get("exp", now + 1):
         return False  # It knows no leeway at the edges, and the dates step has judged them.

@@ -28,7 +28,7 @@ _MORE = (
     "awarded-on",
     "expires-",
 )
-_LAST = ("page-", "score-of-mark", "attempt", "items", "and")
+_LAST = ("page-", "score-of-mark", "attempt", "items")
 
 
 def build(issuer: Issuer | None = None) -> str:

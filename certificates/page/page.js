@@ -9,6 +9,8 @@ if (PINNED) state.trust = readTrust(new TextEncoder().encode(JSON.stringify(PINN
 const say = (id, values = {}) =>
   (LANGUAGES[state.language].messages[id] ?? LANGUAGES.en.messages[id]).replace(/\{(\w+)\}/g, (_, name) => `\u2068${values[name]}\u2069`);
 
+const listed = (names) => new Intl.ListFormat(LANGUAGES[state.language].locale, { type: "conjunction" }).format(names);
+
 function make(tag, text, attributes = {}) {
   const element = document.createElement(tag);
   if (text !== undefined) element.textContent = text;
@@ -39,7 +41,7 @@ function show() {
 function showJudged({ verdict, steps, credential, sha256, issuer, endorsers, stranger }) {
   const result = at("result");
   result.dataset.verdict = verdict;
-  const names = { issuer: issuer && nameOf(issuer), endorsers: endorsers.map(nameOf).join(say("and")) };
+  const names = { issuer: issuer && nameOf(issuer), endorsers: listed(endorsers.map(nameOf)) };
   at("verdict").textContent = say(`verdict-${verdict}`, names);
   at("meaning").textContent = say(`verdict-${verdict}-meaning`);
   at("steps").replaceChildren(

@@ -12,7 +12,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -340,11 +340,18 @@ def authority(folder: Path, *, days: int = 90) -> tuple[ssl.SSLContext, ssl.SSLC
 
 @contextmanager
 def listening(kind: type[socketserver.BaseRequestHandler], context: ssl.SSLContext | None) -> Iterator[int]:
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), kind, bind_and_activate=True) as server:
-        server.daemon_threads = True
-        server.handle_error = lambda *_: None  # type: ignore[method-assign]
-        if context is not None:
-            server.socket = context.wrap_socket(server.socket, server_side=True)
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+
+        def finish_request(self, request: Any, client_address: Any) -> None:
+            with suppress(OSError):  # a client that doesn't trust it hangs up
+                if context is None:
+                    kind(request, client_address, self)
+                    return
+                with context.wrap_socket(request, server_side=True) as secure:
+                    kind(secure, client_address, self)  # type: ignore[arg-type]
+
+    with Server(("127.0.0.1", 0), kind) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         yield server.server_address[1]
