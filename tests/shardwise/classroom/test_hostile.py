@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -258,6 +260,50 @@ def test_every_kind_of_walls_holds(name: str, tmp_path: Path, monkeypatch: pytes
         assert verdict.passed, verdict.message
         made.end()
         assert set(processes.descendants(os.getpid())) <= before
+
+
+GRADER = """
+import sys, time
+from shardwise.classroom.sandbox import sandbox
+with sandbox(by=sys.argv[1]) as box:
+    print(box._process.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_no_process_outlives_a_killed_grader(name: str) -> None:
+    if reason := barred(name):
+        pytest.skip(reason)
+    grader = subprocess.Popen([sys.executable, "-c", GRADER, name], stdout=subprocess.PIPE, cwd=ROOT)
+    left: set[int] = set()
+    try:
+        assert grader.stdout is not None
+        sandboxed = int(grader.stdout.readline())
+        until = time.monotonic() + 60
+        while not any("cell.py" in command(each) for each in processes.descendants(sandboxed)):
+            assert time.monotonic() < until, "the sandbox did not begin"
+            time.sleep(0.1)
+        left = {sandboxed, *processes.descendants(sandboxed)}
+        grader.kill()
+        until = time.monotonic() + 30
+        while left := {each for each in left if command(each)}:
+            assert time.monotonic() < until, [command(each) for each in left]
+            time.sleep(0.1)
+    finally:
+        grader.kill()
+        grader.communicate()
+        for each in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+
+
+def command(pid: int) -> str:
+    """What a process was started with; nothing where it is gone, or only waits to be buried."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 AS_SOMEBODY = """
