@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import ssl
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -32,7 +33,7 @@ class Fetcher:
     def __call__(self, address: str) -> bytes:
         """Raises Unreachable, or Refused for a redirect, for too many bytes and for anything but https."""
         found: list[bytes | Exception] = []
-        opened: list[http.client.HTTPSConnection] = []
+        opened: list[socket.socket] = []
         seconds = self.seconds or strict.rules()["list_seconds"]
 
         def ask() -> None:
@@ -48,31 +49,31 @@ class Fetcher:
         asking.start()
         asking.join(seconds)
         if not found:
+            # Whoever still reads there reads no more, and closes it.
             with suppress(OSError, IndexError):
-                opened[0].close()
+                opened[0].shutdown(socket.SHUT_RDWR)
             raise Unreachable("no whole answer in time")
         if isinstance(found[0], Exception):
             raise found[0]
         return found[0]
 
-    def _ask(self, address: str, opened: list[http.client.HTTPSConnection], seconds: float) -> bytes:
+    def _ask(self, address: str, opened: list[socket.socket], seconds: float) -> bytes:
         most = self.most_bytes or strict.rules()["list_bytes"]
         parts = urlsplit(address)
         if parts.scheme != "https" or not parts.hostname or parts.username is not None:
             raise Refused("revocation-elsewhere")
         context = self.context or ssl.create_default_context()
         connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=seconds, context=context)
-        opened.append(connection)
-        try:
+        with closing(connection):
+            connection.connect()
+            opened.append(connection.sock)
             connection.request("GET", parts.path or "/", headers={"User-Agent": "shardwise", "Accept": "*/*"})
-            response = connection.getresponse()
-            if 300 <= response.status < 400:
-                raise Refused("revocation-redirect")
-            if response.status != 200:
-                raise Unreachable(f"the server answered {response.status}")
-            data = response.read(most + 1)
-        finally:
-            connection.close()
+            with closing(connection.getresponse()) as response:
+                if 300 <= response.status < 400:
+                    raise Refused("revocation-redirect")
+                if response.status != 200:
+                    raise Unreachable(f"the server answered {response.status}")
+                data = response.read(most + 1)
         if len(data) > most:
             raise Refused("revocation-large")
         return data

@@ -167,6 +167,14 @@ def service() -> dict[str, dict[str, float]]:
     return found
 
 
+def certificates() -> dict[str, float]:
+    """How many certificates are issued, verified and drawn in a second of one core."""
+    command = [sys.executable, "-m", "tools.bench_certificates"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600, cwd=ROOT)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
 def grading(*, count: int) -> dict[str, Any]:
     """CPU and wall seconds a submission: in sandboxes, by the number of workers, and by nbgrader as it comes."""
     workers = ",".join(str(each) for each in (1, 2, 4) if each <= max(1, os.cpu_count() or 1))
@@ -194,6 +202,7 @@ def main() -> None:
         "planner": planning,
         "simulation": simulating,
         "service": service,
+        "certificates": certificates,
         **({"grading": lambda: grading(count=arguments.submissions)} if arguments.submissions else {}),
     }
     for name in track(parts, description="bench", console=Console(stderr=True)):
@@ -242,6 +251,10 @@ def main() -> None:
     row("p99 of an exam answer, beside a bare route", own["p99_ms"], beside["p99_ms"], "ms")
     lost = f"{crowd['lost']:.0f} lost, {crowd['refused']:.0f} refused"
     table.add_row(f"{crowd['learners']:.0f} learners at once: p99 of an answer", f"{crowd['p99_ms']:.0f} ms", lost, "")
+    issued = found["certificates"]
+    assert isinstance(issued, dict)
+    for what, a_second in issued.items():
+        table.add_row(f"certificates a second: {what}", f"{a_second:.0f}", "", "")
     graded = found.get("grading")
     if isinstance(graded, dict):
         beside = graded["plain"]

@@ -663,7 +663,7 @@ async function readStatus(entry, party, ask) {
   } catch (error) {
     if (error instanceof Unreachable) return outcome("not-checked", "revocation-unreachable");
     if (!(error instanceof Refused)) throw error;
-    return outcome("fail", error.reason, error.values);
+    return outcome(error.reason === "revocation-list-key" ? "not-checked" : "fail", error.reason, error.values);
   }
   if (!isSet(list.bits, index)) return outcome("pass", "revocation-pass", { date: list.date });
   return outcome("fail", await whichBit(address, index, entry.statusPurpose, party, ask));
@@ -700,6 +700,7 @@ async function readList(bytes, address, purpose, party) {
     throw new Refused("revocation-list-other");
   }
   const key = keyOf(token, party);
+  if (!key && (token.header.kid ?? "").startsWith(`${party.did}#`)) throw new Refused("revocation-list-key");
   if (!key || key.compromised || contradicts(token, key) || !(await isSignedBy(token, key.bytes))) {
     throw new Refused("revocation-list-signature");
   }

@@ -240,6 +240,7 @@ def answers() -> dict[str, Answer]:
         31: rewritten(31, put("jti", f"{ADDRESS}/status/suspension/1.jwt")),
         32: rewritten(32, put("type", ["VerifiableCredential"])),
         33: rewritten(33, kid=f"{issuers.STRANGER_DID}#key-3"),
+        34: signed_list(34, signer=signer(4)),
     }
     found = {status.address(ISSUER, "suspension", number): _answer(each) for number, each in lists.items()}
     found[status.address(ISSUER, "revocation", 1)] = _answer(signed_list(1, (REVOKED,), purpose="revocation"))
@@ -364,6 +365,7 @@ def cases() -> dict[str, tuple[bytes, Expected]]:
         "status_not_found.jwt": (edited(placed(10)), hidden),
         "status_server_broken.jwt": (edited(placed(26)), hidden),
         "status_list_nowhere.jwt": (edited(placed(999)), hidden),
+        "list_signed_by_a_new_key.jwt": (edited(placed(34)), hidden),
         # Status
         "suspended.jwt": (edited(placed(1, SUSPENDED)), bad("revocation", "suspended")),
         "revoked.jwt": (edited(placed(1, REVOKED)), bad("revocation", "revoked")),
