@@ -150,7 +150,7 @@ def load(file: Path | None = None, *, environ: Mapping[str, str] | None = None, 
     Raises CourseError for a name that there is not, a value that cannot be, or a secret's file that others can read.
     """
     values = _Values(file, os.environ if environ is None else environ, given)
-    data = Path(values.take("data") or _default_data()).expanduser().absolute()
+    data = values.path("data") or Path(_default_data())
     host, port = values.take("host") or "127.0.0.1", values.number("port", 8470)
     shown = f"[{host}]" if ":" in host else host
     settings = Settings(

@@ -15,6 +15,8 @@ import pytest
 from sqlalchemy import func, select
 
 import certificates
+from certificates import status
+from certificates.issuer import issue
 from certificates.status import Place
 from shardwise.service import attempts, issuing
 from shardwise.service.core import Core
@@ -118,7 +120,7 @@ def test_two_that_sign_the_same_intent_at_once_sign_the_same(core: Core, monkeyp
     with _no_signature(monkeypatch), pytest.raises(Missing):
         issuing.request(core, who, id)
     made: list[str] = []
-    together, real = threading.Barrier(4), issuing.issue
+    together, real = threading.Barrier(4), issue
 
     def slow(*arguments: Any, **named: Any) -> Any:
         found = real(*arguments, **named)
@@ -179,7 +181,7 @@ def test_a_renewed_one_holds_longer_and_the_old_one_runs_out_by_itself(core: Cor
 def test_a_place_in_the_lists_is_never_used_twice(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter([5, 5, 5, 9])
     monkeypatch.setattr(
-        issuing.lists,
+        status,
         "free_place",
         lambda taken, *, number=1: Place(number=number, index=next(each for each in drawn if each not in taken)),
     )

@@ -267,8 +267,8 @@ def at_random(place: Path, url: str, *, kills: int, learners: int, seed: int) ->
         nursery.start()  # the last one signs what a killed one had only intended
         watching.stopping = threading.Event()
         watching.ask("GET", "/api/me")
-        for each in (watching, *people):
-            each.client.close()
+        for learner in (watching, *people):
+            learner.client.close()
         nursery.kill()
         check(core, people)
         return sum(len(each.told) for each in people)

@@ -111,6 +111,8 @@ def test_settings_come_from_file_and_environment_and_secrets_are_never_shown(tmp
     secret.chmod(0o644)
     with pytest.raises(CourseError, match="chmod 600"):
         load(file, environ=environ)
+    file.write_text("data: own", encoding="utf-8")
+    assert load(file, environ={}).data == tmp_path / "own"  # seen from the file's folder
     for wrong, said in (("prot: 1", "prot"), ("graders: many", "graders"), ("- a", "YAML")):
         file.write_text(wrong, encoding="utf-8")
         with pytest.raises(CourseError, match=said):
