@@ -40,7 +40,11 @@ class Place:
 
 
 def place_of(layout: Layout) -> Place:
+    """The rank's place, once every rank has all its groups: who asks nothing of others could else be gone while a
+    slower rank still connects to it, and that one would be told that it hangs.
+    """
     mesh = mesh_of(layout, device="cpu")
+    dist.barrier()
     return Place(number=layout.coordinates(dist.get_rank()), group={axis: mesh.get_group(axis) for axis in AXES})
 
 

@@ -205,8 +205,8 @@ def test_what_cannot_be_read_has_a_reason_in_the_students_language(
 
 
 def both(id: str, source: str, folder: Path, seed: int) -> None:
-    """Grading, in a sandbox, finds word for word what the notebook finds. What gloo prints where a rank ends while others
-    still connect, is there or not as it happens.
+    """Grading, in a sandbox, finds word for word what the notebook finds. What gloo prints where a rank ends while
+    others still connect, is there or not as it happens.
     """
     file = folder / f"{id}.py"
     file.write_text(source, encoding="utf-8")
