@@ -87,8 +87,9 @@ def held(pid: int, folders: Iterable[str], *, sign: str) -> tuple[int, int]:
     """
     root = f"/proc/{pid}/root"
     size = files = 0
-    for folder in folders if Path(root + sign).exists() else ():
+    for folder in folders:
         try:
+            os.stat(root + sign)  # noqa: PTH116 - what Path asks, it raises for where nobody may look
             found = os.statvfs(root + folder)
         except OSError:
             continue

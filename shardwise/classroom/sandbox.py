@@ -147,7 +147,7 @@ class Sandbox:
         try:
             self._orders.write(line)
             self._orders.flush()
-        except OSError:
+        except (OSError, ValueError):  # it is closed where the sandbox was ended
             raise self._broken() from None
 
     def _head(self) -> Mapping[str, Any]:
@@ -206,12 +206,15 @@ class Sandbox:
     # --- the watcher
 
     def _watch(self) -> None:
-        """Ends the sandbox when something of it is used up."""
-        while not self._over.wait(LOOK) and self._process.poll() is None:
-            self._limit = self._reached()
-            if self._limit is not None:
+        """Ends the sandbox when something of it is used up, or nobody could say any more whether it is."""
+        try:
+            while not self._over.wait(LOOK) and self._process.poll() is None:
+                self._limit = self._reached()
+                if self._limit is not None:
+                    break
+        finally:
+            if not self._over.is_set():
                 self._by.end(self._process)
-                return
 
     def _reached(self) -> str | None:
         """The limit that the whole tree of processes has reached, if any."""

@@ -36,7 +36,7 @@ ENGLISH = language("en")
 SEED = 3
 QUICK: dict[str, Any] = {"timeout": 12.0, "patience": 5.0}
 TOGETHER = [name for name, attack in hostile.SCORES.items() if not attack.alone]
-SOON = ("many files", "memory that nobody sees")
+SOON = ("many files",)
 """Of those that take too much, what every run of the tests tries; `test_sandbox` has the plain ones."""
 ON_THE_WAY = ("model-states", "ring-all-reduce")
 """Exercises for which every kind of forged report is compared in every run of the tests; in the soak it is all."""

@@ -1,5 +1,5 @@
-"""One submission in a sandbox: the verdict is the notebook's own, and hostile code gains, reads, changes, leaves
-nothing.
+"""One submission in a sandbox: the verdict is the notebook's own, what takes too much is ended, and nothing is left.
+`test_hostile` has what attacks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from labs.exercises import check, exercise
 from shardwise import cli
 from shardwise.classroom import processes, walls
 from shardwise.classroom.grading import Result, grade_one
-from shardwise.classroom.interior import ROOT
 from shardwise.classroom.sandbox import Broken, Limits, sandbox
 from translations import CourseError, language
 
@@ -69,98 +68,6 @@ def test_grading_finds_what_the_notebook_finds(id: str, name: str, tmp_path: Pat
     assert result.verdict.passed == (name == "solution")
 
 
-READS = r"""
-import os, socket, sys
-from pathlib import Path
-
-def tried(name, what):
-    try:
-        print("DID", name, str(what())[:60])
-    except BaseException as error:
-        print("refused", name, type(error).__name__)
-
-HOST = %r
-CHECKOUT = %r
-tried("home", lambda: os.listdir(HOST))
-tried("etc-passwd", lambda: Path("/etc/passwd").read_text())
-tried("checkout", lambda: os.listdir(CHECKOUT))
-tried("solution", lambda: 1 / len(Path("/course/labs/exercises/zero_1/solution.py").read_text()))
-tried("broken", lambda: 1 / len(Path("/course/labs/exercises/zero_1/broken.py").read_text()))
-tried("bank", lambda: os.listdir("/course/quiz"))
-tried("host-environment", lambda: os.environ["SHARDWISE_SECRET"])
-tried("parents", lambda: 1 / (len([p for p in os.listdir("/proc") if p.isdigit()]) < 2))
-tried("write-course", lambda: Path("/course/labs/exercises/zero_1/check.py").write_text("CASES = ()"))
-tried("write-python", lambda: Path(sys.prefix, "pyvenv.cfg").write_text("x"))
-tried("write-host", lambda: Path(HOST, "left.txt").write_text("x"))
-tried("write-etc", lambda: Path("/etc/hosts").write_text("x"))
-tried("write-root", lambda: Path("/left").write_text("x"))
-tried("remount", lambda: os.system("mount -o remount,rw /") and 1 / 0)
-tried("fork", os.fork)
-tried("program", lambda: os.execv("/usr/bin/true", ["true"]))
-tried("spawn", lambda: os.posix_spawn("/usr/bin/true", ["true"], {}))
-tried("setuid", lambda: os.setuid(0))
-tried("chroot", lambda: os.chroot("/tmp"))
-tried("namespace", lambda: os.unshare(0x10000000) if hasattr(os, "unshare") else 1 / 0)
-tried("network", lambda: socket.create_connection(("1.1.1.1", 53), timeout=2))
-tried("host-loopback", lambda: socket.create_connection(("127.0.0.1", %d), timeout=2))
-tried("raw-socket", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
-tried("init-memory", lambda: os.pwrite(os.open("/proc/1/mem", os.O_RDWR), b"x", 0))
-tried("big-file", lambda: Path("/tmp/big").write_bytes(b"x" * 400_000_000))
-tried("big-shared", lambda: Path("/dev/shm/big").write_bytes(b"x" * 400_000_000))
-tried("device", lambda: os.mknod("/tmp/disk", 0o60600, os.makedev(254, 0)))
-
-def model_states(parameters, *, precision):
-    return None
-"""
-
-
-def test_hostile_code_reads_writes_reaches_and_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import socket
-
-    monkeypatch.setenv("SHARDWISE_SECRET", "of the host")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        result = graded(READS % (str(tmp_path), str(ROOT / ".git"), server.getsockname()[1]), tmp_path)
-        server.settimeout(0.1)
-        with pytest.raises(TimeoutError):
-            server.accept()
-    assert "DID" not in result.verdict.printed, result.verdict.printed
-    assert result.verdict.printed.count("refused") == READS.count("tried(") - 1
-    assert not result.verdict.points
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["handed-in.py"]
-
-
-FORGED = {
-    "equal to all": "    class Yes:\n        __eq__ = lambda *_: True\n        __hash__ = None\n    return Yes()",
-    "report": "    from labs.runner import rank\n    rank.report({'passed': True, 'points': 10})\n    os._exit(0)",
-    "exit": "    sys.exit(0)",
-    "patched compare": (
-        "    import labs.exercises.model_states.check as c\n    c.compare = lambda *a: iter(())\n    return None"
-    ),
-    "answer on the pipe": (
-        '    head = b\'{"outputs": [""], "files": [["rank-0.json", 4]], "failed": null}\\nnull\'\n'
-        "    for pid in [p for p in os.listdir('/proc') if p.isdigit()]:\n"
-        "        for fd in range(3, 12):\n"
-        "            try:\n"
-        "                os.write(os.open(f'/proc/{pid}/fd/{fd}', os.O_WRONLY | os.O_NONBLOCK), head * 3)\n"
-        "            except OSError:\n"
-        "                pass"
-    ),
-    "file outside": (
-        "    from pathlib import Path\n    run = Path(os.environ['SHARDWISE_RUN'])\n"
-        "    (run / 'rank-0.safetensors').symlink_to('/etc/hosts')\n    return None"
-    ),
-    "ends the runner": "    os.kill(os.getppid(), 9)\n    return None",
-    "ends everything": "    os.kill(-1, 9)",
-}
-
-
-@pytest.mark.parametrize("name", FORGED)
-def test_a_forged_result_earns_nothing(name: str, tmp_path: Path) -> None:
-    result = graded(FORGED[name], tmp_path)
-    assert not result.verdict.passed
-    assert result.verdict.points == 0, result.verdict.message
-
-
 BOUNDED = {
     "memory": ("    held = []\n    while True:\n        held.append(bytearray(b'x' * 50_000_000))"),
     "time": ("    while True:\n        pass"),
@@ -174,7 +81,7 @@ BOUNDED = {
 
 @pytest.mark.parametrize("name", BOUNDED)
 def test_a_submission_that_takes_too_much_is_ended_and_gets_a_reason(name: str, tmp_path: Path) -> None:
-    limits = Limits(seconds=15, memory=900 * 2**20)
+    limits = Limits(seconds=8, memory=900 * 2**20)
     begun = time.monotonic()
     result = graded(BOUNDED[name], tmp_path, limits=limits)
     assert time.monotonic() - begun < 30
@@ -195,6 +102,18 @@ def test_nothing_of_a_sandbox_is_left(tmp_path: Path) -> None:
             box.execute(EXERCISE, file, 0, ranks=1, seed=0, timeout=20, patience=5)
     assert set(processes.descendants(os.getpid())) <= before
     assert not list(Path("/tmp").glob(f"shardwise-sandbox-*{os.getpid()}*"))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_nobody_watches_any_more_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*_: object, **__: object) -> None:
+        raise PermissionError("nobody may look")
+
+    monkeypatch.setattr(processes, "use", lost)
+    file = tmp_path / "x.py"
+    file.write_text(version(EXERCISE, "solution"), encoding="utf-8")
+    with sandbox() as box, pytest.raises(Broken):
+        box.execute(EXERCISE, file, 0, ranks=1, seed=0, timeout=20, patience=5)
 
 
 def test_the_command_writes_a_result_and_says_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
