@@ -201,7 +201,8 @@ def answer_in_arabic(page: Page) -> None:
     expect(panel.locator("h1")).to_contain_text("نموذج", timeout=WAIT)
     page.evaluate(
         """async (text) => {
-            const panel = window.jupyterapp.shell.currentWidget;
+            const panels = [...window.jupyterapp.shell.widgets("main")];
+            const panel = panels.find((each) => each.context?.path.endsWith(".ar.ipynb"));
             await panel.context.ready;
             const own = (cell) => (cell.getMetadata("nbgrader") || {}).grade_id === "explain";
             const cell = [...panel.context.model.cells].find(own);
