@@ -19,11 +19,11 @@ from sqlalchemy import select
 
 from quiz.exam import ExamQuestion
 from shardwise.service import accounts, attempts, cohorts, issuing
-from shardwise.service.attempts import Busy, Open, Outcome, Standing, TaskStatus, Written
+from shardwise.service.attempts import Open, Outcome, Standing, TaskStatus, Written
 from shardwise.service.cohorts import Listed, SittingRow
 from shardwise.service.issuing import Issued
 from shardwise.service.people import Administrator, Examiner, NotSignedIn, SignedInPerson, TheCore, token_of
-from shardwise.service.store import Conflict, Forbidden, Missing
+from shardwise.service.store import Busy, Conflict, Forbidden, Missing
 from shardwise.service.tables import ROLES, Account, Audit, Wish
 from translations import CourseError, translator
 

@@ -30,7 +30,7 @@ from shardwise.record.tables import new_id
 from shardwise.service.accounts import Person, spoken
 from shardwise.service.core import Core
 from shardwise.service.exams import kept, policy_of
-from shardwise.service.store import Conflict, Forbidden, Missing, audit, earlier, fingerprint, remember
+from shardwise.service.store import Busy, Conflict, Forbidden, Missing, audit, earlier, fingerprint, remember
 from shardwise.service.tables import Answer, Attempt, Content, Member, Sitting, Submission
 from translations import CourseError
 
@@ -39,10 +39,6 @@ SUBMISSIONS = 20
 """Times that code can be handed in for one task."""
 SEEDS = 2**31
 PAPERS = 1024
-
-
-class Busy(CourseError):
-    """The service has as much waiting as it can hold (HTTP 503)."""
 
 
 @dataclass(frozen=True, kw_only=True)

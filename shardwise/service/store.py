@@ -19,7 +19,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from shardwise.service.tables import REVISIONS, Audit, Request
@@ -39,6 +39,10 @@ class Missing(CourseError):
 
 class Forbidden(CourseError):
     """It is there, and this person may not do that to it, or not now (HTTP 403)."""
+
+
+class Busy(CourseError):
+    """Not now: as much waits as can be held, or two wrote the same at once (HTTP 503). Nothing of it was written."""
 
 
 class Store:
@@ -82,10 +86,16 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
-        """One transaction, on the disk when the block ends; an exception leaves nothing of it."""
+        """One transaction, on the disk when the block ends; an exception leaves nothing of it.
+
+        Raises Busy where another wrote the same first or the database is held too long: asked again, it works.
+        """
         engine = self.engine.execution_options(writes=True)
-        with self._turn, Session(engine, expire_on_commit=False) as session, session.begin():
-            yield session
+        try:
+            with self._turn, Session(engine, expire_on_commit=False) as session, session.begin():
+                yield session
+        except (IntegrityError, OperationalError) as error:
+            raise Busy("shardwise.service-busy") from error
 
     @contextmanager
     def trying(self) -> Iterator[Session]:

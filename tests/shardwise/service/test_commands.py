@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from shardwise import cli
-from shardwise.service import asking
+from shardwise.service import asking, cohorts
 from tests.shardwise.service.making import core_of, exam_folder, served
 from translations import CourseError
 
@@ -110,3 +110,34 @@ def test_what_a_stranger_says_cannot_steer_the_terminal() -> None:
 
     lines = list(asking.lines(found, translator("en"), email=None, url="https://x"))
     assert not [each for line in lines for each in line if not each.isprintable()]
+
+
+def test_a_cell_that_a_spreadsheet_would_run_is_text(tmp_path: Path) -> None:
+    with closing(core_of(tmp_path)) as core:
+        csv = "email,reference\nnoor@example.org,=1+1\n"
+        id = cohorts.apply(core, None, "Monday", csv).cohort
+        assert "'=1+1,noor@example.org" in cohorts.training_csv(core, id)
+
+
+@pytest.mark.parametrize(
+    ("csv", "said"),
+    [
+        ("name\nNoor\n", "email must be one"),
+        ("email,phone\na@example.org,1\n", "phone"),
+        ("email,email\na@example.org,b@example.org\n", "each once"),
+        ("email,extra_percent\na@example.org,-5\n", "0 to 300"),
+        ("email,extra_percent\na@example.org,٢٥\n", "0 to 300"),
+        ("email,language\na@example.org,xx\n", "no language xx"),
+        ("email\na@example.org\nA@Example.org\n", "twice"),
+        ("email\na@example.org,more\n", "as CSV"),
+        ('email,name\na@example.org,"never closed\n', "as CSV"),
+        ("email,name\na@example.org,<\u202eevil>\n", "name"),
+        ("email\nnot an address\n", "e-mail address"),
+    ],
+)
+def test_what_is_wrong_with_a_csv_is_said_and_nothing_is_written(tmp_path: Path, csv: str, said: str) -> None:
+    with closing(core_of(tmp_path)) as core:
+        found = cohorts.apply(core, None, "Monday", csv)
+        assert found.dry_run
+        assert said in str(found.problems[0].error)
+        assert cohorts.cohorts(core) == ()

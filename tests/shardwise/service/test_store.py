@@ -9,10 +9,9 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import inspect, select, text
-from sqlalchemy.exc import IntegrityError
 
 from shardwise.service.settings import Secret, load
-from shardwise.service.store import Store, connect, downgrade, upgrade
+from shardwise.service.store import Busy, Store, connect, downgrade, upgrade
 from shardwise.service.tables import REVISIONS, Account, Table
 from tests.shardwise.service.making import settings
 from translations import CourseError
@@ -56,7 +55,7 @@ def test_what_is_tried_or_fails_leaves_nothing(database: str) -> None:
             session.add(Account(email="a@example.org"))
             session.flush()
             assert session.scalar(select(Account.email)) == "a@example.org"
-        with pytest.raises(IntegrityError), store.writing() as session:
+        with pytest.raises(Busy), store.writing() as session:
             session.add_all([Account(email="b@example.org"), Account(email="b@example.org")])
         with store.reading() as session:
             assert session.scalar(select(Account.email)) is None
