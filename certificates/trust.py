@@ -7,6 +7,7 @@ signs nothing, so that neither a stolen domain nor a forged DID document can mak
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -88,14 +89,18 @@ class Trust:
 
 
 def domain(did: str) -> str:
-    """The host of a did:web, with its port: what an unknown issuer is known by."""
-    return unquote(did.split(":")[2])
+    """The host of a did:web, with its port: what an unknown issuer is known by. What would read as more than a host
+    once it is decoded, such as ``university.example%2F.evil.example``, stays as it is written.
+    """
+    written = did.split(":")[2]
+    host = unquote(written)
+    return host if re.fullmatch(r"[A-Za-z0-9.-]+(:[0-9]+)?", host) else written
 
 
 def document_address(did: str) -> str:
     """Where a did:web publishes its keys: ``https://university.example/.well-known/did.json``."""
-    host, *path = did.split(":")[2:]
-    return f"https://{unquote(host)}/{'/'.join(path) if path else '.well-known'}/did.json"
+    path = did.split(":")[3:]
+    return f"https://{domain(did)}/{'/'.join(path) if path else '.well-known'}/did.json"
 
 
 def read(path: Path) -> Trust:

@@ -528,7 +528,12 @@ async function issuerStep({ body }, known, trust) {
   }
 }
 
-const domainOf = (did) => decoded(did.split(":")[2]);
+// What would read as more than a host once it is decoded stays as it is written.
+function domainOf(did) {
+  const written = did.split(":")[2];
+  const host = decoded(written);
+  return /^[A-Za-z0-9.-]+(:[0-9]+)?$/.test(host) ? host : written;
+}
 
 function decoded(text) {
   try {

@@ -28,6 +28,7 @@ Payload = dict[str, Any]
 Change = Callable[[Payload], object]
 UNTIL = timedelta(days=300_000)
 SUSPENDED, REVOKED = 8, 9
+SLASH = "did:web:university.example%2F.evil.example"
 
 
 @dataclass(frozen=True)
@@ -535,6 +536,10 @@ def cases() -> dict[str, tuple[bytes, Expected]]:
         ),
         "stranger_encoded.jwt": (
             edited(*named("did:web:university%2Eexample"), by=signer(3, did="did:web:university%2Eexample")),
+            unknown("stranger"),
+        ),
+        "stranger_with_a_slash.jwt": (
+            edited(*named(SLASH), by=signer(7, did=SLASH)),
             unknown("stranger"),
         ),
         "stranger_in_capitals.jwt": (

@@ -99,6 +99,9 @@ def test_an_unknown_issuer_is_shown_by_domain_and_fingerprint() -> None:
     assert found.stranger is not None
     assert found.stranger.domain == "univers1ty.example"
     assert found.stranger.fingerprint == trust.fingerprint(issuers.signer(7).public_key)
+    slash = verify((FOLDER / "stranger_with_a_slash.jwt").read_bytes()).stranger
+    assert slash is not None
+    assert slash.domain == "university.example%2F.evil.example"
     without = verify((FOLDER / "stranger_without_key.jwt").read_bytes(), trust=issuers.TRUST)
     assert without.stranger is not None
     assert without.stranger.fingerprint is None
