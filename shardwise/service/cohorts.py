@@ -79,7 +79,7 @@ def read_csv(text: str) -> tuple[tuple[Row, ...], tuple[Problem, ...]]:
     text = text.lstrip("\ufeff")
     header = text.partition("\n")[0]
     delimiter = ";" if header.count(";") > header.count(",") else ","
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         names = [name.strip().lower() for name in reader.fieldnames or ()]
     except csv.Error:
