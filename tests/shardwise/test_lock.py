@@ -23,6 +23,11 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(enco
 RUN = start.Lock(ROOT / "requirements.lock")
 DEV = start.Lock(ROOT / "requirements-dev.lock")
 STACKS = start.Lock(ROOT / "requirements-stacks.lock")
+CLASSROOM = start.Lock(ROOT / start.CLASSROOM)
+SERVICE = start.Lock(ROOT / start.SERVICE)
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+ASK_FOR = {"shardwise/classroom": "classroom", "shardwise/service": "service"}
+"""Which folder may import what an extra brings."""
 
 
 def requirements(lines: list[str]) -> list[Requirement]:
@@ -42,8 +47,10 @@ def test_everything_that_is_asked_for_is_locked_in_a_version_that_was_asked_for(
     groups = PROJECT["dependency-groups"]
     for asked, locks in (
         (PROJECT["project"]["dependencies"] + groups["build"], (RUN,)),
-        (groups["dev"], (RUN, DEV)),
-        (PROJECT["project"]["optional-dependencies"]["stacks"], (RUN, STACKS)),
+        (groups["dev"], (RUN, CLASSROOM, SERVICE, DEV)),
+        (EXTRAS["classroom"], (RUN, CLASSROOM)),
+        (EXTRAS["service"], (RUN, SERVICE)),
+        (EXTRAS["stacks"], (RUN, STACKS)),
     ):
         for requirement in requirements(asked):
             versions = locked(*locks)[canonicalize_name(requirement.name)]
@@ -70,7 +77,7 @@ def test_the_lock_is_complete_so_that_pip_resolves_nothing() -> None:
 
 
 def test_every_package_but_torch_has_hashes_and_a_size() -> None:
-    for package in [*RUN.packages, *DEV.packages, *STACKS.packages]:
+    for package in (each for lock in (RUN, CLASSROOM, SERVICE, DEV, STACKS) for each in lock.packages):
         assert bool(package.hashes) == (package.name != "torch"), package.name
         assert package.name == "torch" or package.bytes > 0
         assert re.fullmatch(r"[a-z0-9-]+==[^\s;]+( ; .+)?", package.requirement)
@@ -105,11 +112,14 @@ def test_conda_installs_the_same_lock() -> None:
 
 def test_what_the_course_imports_is_a_dependency() -> None:
     rooms = ("certificates", "labs", "lessons", "quiz", "shardwise", "translations")
-    asked = {canonicalize_name(each.name) for each in requirements(PROJECT["project"]["dependencies"])}
+    always = {canonicalize_name(each.name) for each in requirements(PROJECT["project"]["dependencies"])}
+    brought = {name: {canonicalize_name(each.name) for each in requirements(EXTRAS[name])} for name in EXTRAS}
     providers = packages_distributions()
     missing = set()
     for room in rooms:
         for path in ROOT.joinpath(room).rglob("*.py"):
+            folder = "/".join(path.relative_to(ROOT).parts[:2])
+            asked = always | (brought[ASK_FOR[folder]] if folder in ASK_FOR else set())
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
                 if isinstance(node, ast.ImportFrom) and not node.level:
@@ -125,7 +135,7 @@ def test_every_dependency_is_explained() -> None:
     page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8").lower()
     asked = (
         PROJECT["project"]["dependencies"] + PROJECT["dependency-groups"]["build"] + PROJECT["dependency-groups"]["dev"]
-    ) + PROJECT["project"]["optional-dependencies"]["stacks"]
+    ) + [each for extra in EXTRAS.values() for each in extra]
     for requirement in requirements(asked):
         name = "types-*" if requirement.name.startswith("types-") else requirement.name
         assert re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", page), f"{name} is not in docs/dependencies.md"
