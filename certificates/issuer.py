@@ -59,6 +59,9 @@ class Issuer:
     endorsements: tuple[str, ...] = ()
     contact: str | None = None
 
+    def __hash__(self) -> int:
+        return hash((self.did, self.address, self.keys, self.logo))
+
     @property
     def key(self) -> PublicKey:
         """The one that signs now."""

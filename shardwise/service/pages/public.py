@@ -347,7 +347,8 @@ def _file(request: Request, core: Core, found: Issued, form: str) -> Response:
         raise Missing("shardwise.service-no-such-certificate")
     name = f"shardwise-{found.id}.{form}"
     headers |= {"content-disposition": f'{"inline" if form == "png" else "attachment"}; filename="{name}"'}
-    return Response(_drawn(found.jwt, code, form), media_type=FORMS[form], headers=headers)
+    issuer = issuing.issuing_of(core).issuer
+    return Response(_drawn(found.jwt, code, form, issuer), media_type=FORMS[form], headers=headers)
 
 
 def released() -> set[str]:
@@ -363,10 +364,10 @@ def of_token(jwt: str, language: str) -> Certificate:
 
 
 @lru_cache(maxsize=256)
-def _drawn(jwt: str, language: str, form: str) -> bytes:
+def _drawn(jwt: str, language: str, form: str, issuer: Issuer) -> bytes:
     draw: Callable[..., bytes] = getattr(render, form)
     made = of_token(jwt, language)
-    return draw(made) if form in ("jwt", "json") else draw(made, language=language)
+    return draw(made) if form in ("jwt", "json") else draw(made, language=language, issuer=issuer)
 
 
 @lru_cache(maxsize=128)
