@@ -32,13 +32,22 @@ pytestmark = [
 ]
 
 
-def graded(folder: Path, student: str = "anna", *, assignment: str = EXERCISE, limits: Limits | None = None) -> Result:
+def graded(
+    folder: Path,
+    student: str = "anna",
+    *,
+    assignment: str = EXERCISE,
+    limits: Limits | None = None,
+    sandboxed: bool = False,
+) -> Result:
+    """The result. Code of ours needs no sandbox, and is quicker without."""
     result = grade_one(
         folder / "submitted" / student / assignment,
         exercise_id=assignment,
         language=ENGLISH,
         seed=3,
         limits=limits,
+        sandboxed=sandboxed,
         course=folder,
         student=student,
     )
@@ -53,7 +62,7 @@ def points(result: Result) -> dict[str, float | None]:
 def test_right_answers_earn_all_points_but_those_of_a_person(tmp_path: Path) -> None:
     course = made(tmp_path)
     hand_in(tmp_path, "anna", right_answers(course, "anna"))
-    result = graded(tmp_path)
+    result = graded(tmp_path, sandboxed=True)
     assert points(result) == {"code": 8.0, "fault": 4.0, "numbers": 4.0, "explain": None}
     assert (result.state, result.reason, result.of, result.points) == ("graded", "", OF, 16.0)
     assert (result.course, result.student, result.assignment) == ("dst-test", "anna", EXERCISE)
@@ -163,7 +172,8 @@ def test_code_that_does_not_end_well_has_a_reason(name: str, tmp_path: Path) -> 
     course = made(tmp_path, exercises=(id,))
     answers = {**right_answers(course, "anna", id), "code": written()}
     hand_in(tmp_path, "anna", answers, assignment=id)
-    result = graded(tmp_path, assignment=id, limits=Limits(seconds=10) if expected == "time" else None)
+    limits = Limits(seconds=10) if expected == "time" else None
+    result = graded(tmp_path, assignment=id, limits=limits, sandboxed=True)
     assert result.state == "graded"
     assert result.verdict.failed_at is not None
     assert expected in result.verdict.failed_at
@@ -248,7 +258,7 @@ def test_the_command_grades_a_folder_for_a_student(tmp_path: Path, capsys: pytes
     out = tmp_path / "result.json"
     assert cli.run(words) == 2
     assert "--student" in capsys.readouterr().err
-    assert cli.run([*words, "--student", "anna", "--out", str(out)]) == 0
+    assert cli.run([*words, "--student", "anna", "--out", str(out), "--unsafe"]) == 0
     assert "fault: 4 / 4" in capsys.readouterr().out
     assert read(out).points == 16.0
     assert cli.run([*words[:5], "--course", str(tmp_path / "no-such"), "--student", "anna"]) == 2
@@ -258,7 +268,7 @@ def test_the_command_grades_a_folder_for_a_student(tmp_path: Path, capsys: pytes
 def test_a_notebook_without_a_course_has_its_code_graded(tmp_path: Path) -> None:
     made(tmp_path)
     place = hand_in(tmp_path, "anna", {"code": code()})
-    result = grade_one(place / f"{EXERCISE}.ipynb", exercise_id=EXERCISE, language=ENGLISH)
+    result = grade_one(place / f"{EXERCISE}.ipynb", exercise_id=EXERCISE, language=ENGLISH, sandboxed=False)
     assert points(result) == {"code": float(exercise(EXERCISE).of)}
 
 
