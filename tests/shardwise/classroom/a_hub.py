@@ -154,7 +154,7 @@ def run_as(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=180,
         check=False,
     )
 

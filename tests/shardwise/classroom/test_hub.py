@@ -27,7 +27,7 @@ from tests.browser.driver import WAIT, violations
 from tests.shardwise.classroom import a_class, a_hub
 from translations import translator
 
-pytestmark = [pytest.mark.browser, pytest.mark.bwrap, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.browser, pytest.mark.bwrap, pytest.mark.timeout(600)]
 
 ID = a_class.EXERCISE
 COURSE = "big-models"
