@@ -1,7 +1,7 @@
 """A certificate or a status list as JSON-LD with a Data Integrity proof (eddsa-rdfc-2022), for software that doesn't
 read JWTs. A second copy of the same, with a status list of its own format; this course verifies the JWT.
 
-It needs pyld (`pip install openbadgeslib[ldp]`), and no network: the contexts come with openbadgeslib.
+It needs pyld (the extra `service`), and no network: the contexts come with openbadgeslib.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def bazaar(credentials: dict[str, Any], lists: dict[str, Any]) -> dict[str, str]
 
 
 @node
-@pytest.mark.skipif(find_spec("pyld") is None, reason="pyld is not here (pip install openbadgeslib[ldp]).")
+@pytest.mark.skipif(find_spec("pyld") is None, reason="pyld is not here (make service).")
 def test_digital_bazaar_verifies_what_we_issue_and_refuses_what_we_refuse() -> None:
     def made(language: str = "en", *, index: int = 7, **changes: Any) -> dict[str, Any]:
         found = issue(

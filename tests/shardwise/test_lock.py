@@ -26,8 +26,12 @@ STACKS = start.Lock(ROOT / "requirements-stacks.lock")
 CLASSROOM = start.Lock(ROOT / start.CLASSROOM)
 SERVICE = start.Lock(ROOT / start.SERVICE)
 EXTRAS = PROJECT["project"]["optional-dependencies"]
-ASK_FOR = {"shardwise/classroom": "classroom", "shardwise/service": "service"}
-"""Which folder may import what an extra brings."""
+ASK_FOR = {
+    "certificates/integrity.py": "service",
+    "shardwise/classroom": "classroom",
+    "shardwise/service": "service",
+}
+"""Which folder or file may import what an extra brings."""
 
 
 def requirements(lines: list[str]) -> list[Requirement]:
