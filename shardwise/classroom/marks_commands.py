@@ -103,6 +103,7 @@ def add(classroom: typer.Typer, *, print_json: Printer, right_use: Callable[[], 
         _lang: Lang = None,
     ) -> None:
         from shardwise.classroom import exports
+        from shardwise.classroom.gradebook import penalties
         from shardwise.classroom.sheet import sheet
         from translations import CourseError
 
@@ -112,6 +113,8 @@ def add(classroom: typer.Typer, *, print_json: Printer, right_use: Callable[[], 
                 known = ", ".join(exports.FORMATS)
                 raise CourseError("shardwise.export-unknown", format=format, known=known)
             marks = sheet(course)
+            if penalties(course):  # a deadline has moved, or points were given by hand
+                marks = sheet(course)
         _leave(exports.write(marks, format, text), out, text)
         if waiting := len(marks.waiting()):
             typer.echo(text("shardwise.export-waits", count=waiting), err=True)

@@ -18,7 +18,8 @@ from shardwise.classroom import course as classes
 from shardwise.classroom.announcing import FOLDER, OWN
 from shardwise.classroom.batch import RESULTS, SUBMITTED
 from shardwise.classroom.course import Course
-from shardwise.classroom.sheet import DATABASE, gradebook
+from shardwise.classroom.gradebook import DATABASE
+from shardwise.classroom.sheet import gradebook
 
 LOG = "purged.jsonl"
 FOLDERS = (SUBMITTED, RESULTS, "autograded", "feedback")

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shardwise.classroom.course import Course, Student, read, students
+from shardwise.classroom.gradebook import DATABASE, opened
 from translations import CourseError
 
 if TYPE_CHECKING:
     from nbgrader.api import Gradebook  # type: ignore[import-untyped]
-
-DATABASE = "gradebook.db"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,15 +75,11 @@ class Sheet:
 @contextlib.contextmanager
 def gradebook(folder: Path, course: Course) -> Iterator[Gradebook]:
     """The gradebook of a course folder. Raises CourseError where there is none, or nbgrader is not installed."""
-    try:
-        from nbgrader.api import Gradebook
-    except ImportError:
-        raise CourseError("shardwise.classroom-needs-nbgrader") from None
     path = folder / DATABASE
     if not path.is_file():
         raise CourseError("shardwise.sheet-no-gradebook", path=str(path))
-    with Gradebook(f"sqlite:///{path.absolute()}", course.id) as opened:
-        yield opened
+    with opened(path, course) as book:
+        yield book
 
 
 def sheet(folder: Path) -> Sheet:

@@ -23,6 +23,7 @@ def add(classroom: typer.Typer, *, print_json: Printer, right_use: Callable[[], 
 
     @classroom.command("list", help="cli-classroom-list")
     def list_(context: Context, in_class: InClass = None, as_json: Json = False, _lang: Lang = None) -> None:
+        from shardwise import tables
         from shardwise.classroom import student, told
 
         text: Translator = context.obj.text
@@ -32,7 +33,12 @@ def add(classroom: typer.Typer, *, print_json: Printer, right_use: Callable[[], 
         if as_json:
             print_json(told.listed(here, assignments))
         else:
-            _table(told.rows(assignments, text), header=told.header(text), title=told.title(here, text), text=text)
+            tables.listed(
+                told.rows(assignments, text),
+                header=told.header(text),
+                title=told.title(here, text),
+                language=text.language,
+            )
 
     @classroom.command("fetch", help="cli-classroom-fetch")
     def fetch(
@@ -103,18 +109,3 @@ def add(classroom: typer.Typer, *, print_json: Printer, right_use: Callable[[], 
         print(text("shardwise.announced", course=found.id, count=len(listed)))
         if unable:
             print(text("shardwise.announced-not-own", students=", ".join(unable)))
-
-
-def _table(rows: list[list[str]], *, header: list[str], title: str, text: Translator) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    from shardwise.tables import show
-
-    table = Table(title=title, title_justify="left")
-    for each in header:
-        table.add_column(each, overflow="fold")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    show(table, Console(), text.language)

@@ -56,7 +56,7 @@ def from_json(table: type[Row], values: Mapping[str, Any]) -> Row:
 
 
 def export(session: Session, *, learner: str, key: bool = True) -> Content:
-    """All that the record holds of a learner, and of the learners who were merged into this one; `key`: the keys too."""
+    """All that the record holds of a learner, and of those who were merged into this one; `key`: the keys too."""
     former = select(Learner).where(Learner.joined == learner).order_by(Learner.made)
     content: Content = {
         "format": FORMAT,

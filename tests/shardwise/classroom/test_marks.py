@@ -43,8 +43,8 @@ extensions: {bo: {zero-1: 2026-10-03 23:59 Europe/Amsterdam}}
 STUDENTS = """id,first_name,last_name,email,lms_user_id
 ann,Ann,Ámos,ann@example.org,7001
 bo,Bo,=HYPERLINK("http://x"),bo@example.org,7002
-سارة,سارة,علي,sara@example.org,7003
-""".replace("سارة,سارة", "sara,سارة")
+زينب,زينب,علي,sara@example.org,7003
+""".replace("زينب,زينب", "sara,زينب")
 
 
 def put(book: object, assignment: str, student: str, points: float | None, *, penalty: float = 0.0) -> None:
@@ -265,7 +265,7 @@ def test_a_report_says_where_a_class_stumbles_and_names_nobody(folder: Path, tak
     page = report.page(found, language(code))
     assert f'lang="{code}"' in page
     assert "http" not in page.replace("http://www.w3.org", "")
-    for name in ("Ámos", "ann@", "سارة", "HYPERLINK"):
+    for name in ("Ámos", "ann@", "زينب", "HYPERLINK"):
         assert name not in page
     assert {each.id for each in found.objectives} <= set(page.replace("<", " ").replace(">", " ").split())
 
