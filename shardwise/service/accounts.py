@@ -65,7 +65,7 @@ def hashed(token: str) -> str:
 def address(text: str) -> str:
     """An e-mail address as accounts hold it. Raises CourseError where it is none."""
     found = unicodedata.normalize("NFC", text.strip()).lower()
-    if len(found) > 254 or not _EMAIL.fullmatch(found):
+    if len(found) > 254 or not _EMAIL.fullmatch(found) or "=?" in found:  # a header would read that as encoded words
         raise CourseError("shardwise.service-bad-email")
     return found
 

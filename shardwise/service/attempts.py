@@ -10,6 +10,7 @@ the policy lets the learner read.
 from __future__ import annotations
 
 import hashlib
+import logging
 import secrets
 import threading
 from collections import OrderedDict
@@ -34,6 +35,7 @@ from shardwise.service.store import Busy, Conflict, Forbidden, Missing, audit, e
 from shardwise.service.tables import Answer, Attempt, Content, Member, Sitting, Submission
 from translations import CourseError
 
+_log = logging.getLogger("shardwise.service")
 SOURCE_BYTES = 200_000
 SUBMISSIONS = 20
 """Times that code can be handed in for one task."""
@@ -633,7 +635,13 @@ def sweep(core: Core) -> int:
     at = core.clock()
     with core.store.reading() as session:
         found = session.scalars(select(Attempt.id).where(or_(overdue(at), Attempt.state == "ended"))).all()
-    return sum(settle(core, each) for each in found)
+    graded = 0
+    for each in found:
+        try:
+            graded += settle(core, each)
+        except Exception as error:  # one that can't be graded must not keep the others waiting
+            _log.error("grading-failed", exc_info=error)
+    return graded
 
 
 def settle(core: Core, id: str) -> bool:

@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, LargeBinary, func, insert, inspect, select
+from sqlalchemy import Connection, Integer, LargeBinary, cast, func, insert, inspect, select
 from sqlalchemy import Table as SqlTable
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
@@ -198,12 +198,12 @@ def _restore_rows(
         with Session(bind=connection) as session:
             states = _states(session, since, set_bits, now)
             erased = erasing.erase_noted(session, erasing.noted(settings), now)
-            newest = session.scalar(select(func.max(StatusEntry.list)))
+            newest = session.scalar(select(func.max(cast(StatusEntry.list, Integer))))
             if newest is not None:
                 session.add(
                     StatusEntry(
                         certificate=f"{RESTORED} {now.isoformat()}",
-                        list=str(int(newest) + 1),
+                        list=str(newest + 1),
                         position=0,
                         state="revoked",
                         reason=RESTORED,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -481,4 +482,7 @@ def written(columns: tuple[str, ...], rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def harmless(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    """The value with an apostrophe before whatever a spreadsheet would run: at its start, and after a semicolon, where
+    spreadsheets of half of Europe begin a new cell, quoted or not.
+    """
+    return re.sub(r"(^|;)(?=\s*[=+\-@\t\r])", r"\1'", value) if isinstance(value, str) else value

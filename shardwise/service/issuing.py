@@ -11,22 +11,26 @@ from __future__ import annotations
 import calendar
 import hashlib
 import json
+import logging
 import secrets
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, Literal
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import Integer, cast, func, or_, select
 from sqlalchemy.orm import Session
 
 from certificates import status as lists
+from certificates.credential import Certificate as Signed
 from certificates.evidence import Result
 from certificates.exam import ExamEvidence
-from certificates.issuer import issue, reissue, renew
+from certificates.issuer import Issuer, issue, reissue, renew
+from certificates.signing import Signer
 from certificates.status import Place
+from certificates.strict import Refused
 from shardwise.service.accounts import Person, spoken
 from shardwise.service.attempts import settle
 from shardwise.service.core import Core
@@ -34,8 +38,10 @@ from shardwise.service.exams import policy_of
 from shardwise.service.signing import Issuing
 from shardwise.service.store import Conflict, Forbidden, Missing, audit
 from shardwise.service.tables import Account, Attempt, Certificate, Sitting, StatusEntry
+from translations import CourseError
 
 State = Literal["valid", "suspended", "revoked"]
+_log = logging.getLogger("shardwise.service")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +133,7 @@ def request(
                 at=at,
                 intent={"kind": "issue", "evidence": _flat(evidence), "salt": secrets.token_hex(32)},
             )
+            _try(session, core, kept)
             audit(session, actor=person.id, action="certificate-intended", about=kept.id, attempt=attempt)
         id = kept.id
     sign(core, id)
@@ -241,7 +248,7 @@ def _intend(
 
 def _place(session: Session) -> Place:
     """A place that no certificate ever had. Two that draw the same at once: the constraint lets one in."""
-    newest = int(session.scalar(select(func.max(StatusEntry.list))) or "1") if _any(session) else 1
+    newest = session.scalar(select(func.max(cast(StatusEntry.list, Integer)))) or 1
     while True:
         taken = set(session.scalars(select(StatusEntry.position).where(StatusEntry.list == str(newest))))
         if (place := lists.free_place(taken, number=newest)) is not None:
@@ -249,41 +256,20 @@ def _place(session: Session) -> Place:
         newest += 1
 
 
-def _any(session: Session) -> bool:
-    return session.scalar(select(StatusEntry.certificate).limit(1)) is not None
-
-
 def sign(core: Core, id: str) -> None:
-    """Signs an intent and writes what came out, once. An intent that is signed already stays as it is."""
+    """Signs an intent and writes what came out, once. An intent that is signed already stays as it is, and so does one
+    whose holder's data was deleted, before or meanwhile.
+    """
     issuing = issuing_of(core)
     with core.store.reading() as session:
         found = session.get_one(Certificate, id)
-        if found.jwt is not None:
+        if found.jwt is not None or found.state != "intended":
             return
-        entry = session.get_one(StatusEntry, id)
-        place = Place(number=int(entry.list), index=entry.position)
-        old = None
-        if (of := found.intent.get("of")) is not None:
-            old = payload(session.get_one(Certificate, of).jwt or "")
-        intent, language, name = found.intent, found.language, found.name
-    common: dict[str, Any] = {
-        "issuer": issuing.issuer,
-        "signer": issuing.signer,
-        "status": place,
-        "language": language,
-        "id": f"urn:uuid:{id}",
-        "at": datetime.fromisoformat(intent["at"]),
-    }
-    if intent["kind"] == "issue":
-        made = issue(_evidence(intent["evidence"]), salt=intent["salt"], **common)
-    elif intent["kind"] == "reissue":
-        made = reissue(old or {}, holder=name, holder_other=intent.get("holder_other"), **common)
-    else:
-        until = intent["expires"]
-        made = renew(old or {}, expires_at=None if until is None else datetime.fromisoformat(until), **common)
+        intent, signed = found.intent, _meant(session, found)
+    made = signed(issuing.issuer, issuing.signer)
     with core.store.writing() as session:
         kept = session.scalar(select(Certificate).where(Certificate.id == id).with_for_update())
-        if kept is None or kept.jwt is not None:
+        if kept is None or kept.jwt is not None or kept.state != "intended":
             return
         kept.jwt, kept.state, kept.issued = made.jwt, "issued", datetime.fromisoformat(intent["at"])
         if "evidence" in intent:
@@ -292,17 +278,72 @@ def sign(core: Core, id: str) -> None:
         audit(session, actor=None, action="certificate-issued", about=id, edition=kept.edition)
 
 
+def _meant(session: Session, found: Certificate) -> Callable[[Issuer, Signer], Signed]:
+    """How to make the certificate that an intent means."""
+    entry = session.get_one(StatusEntry, found.id)
+    intent, old = found.intent, dict[str, Any]()
+    if (of := intent.get("of")) is not None:
+        old = payload(session.get_one(Certificate, of).jwt or "")
+    common: dict[str, Any] = {
+        "status": Place(number=int(entry.list), index=entry.position),
+        "language": found.language,
+        "id": f"urn:uuid:{found.id}",
+        "at": datetime.fromisoformat(intent["at"]),
+    }
+    name = found.name
+
+    def make(issuer: Issuer, signer: Signer) -> Signed:
+        if intent["kind"] == "issue":
+            return issue(_evidence(intent["evidence"]), salt=intent["salt"], issuer=issuer, signer=signer, **common)
+        if intent["kind"] == "reissue":
+            other = intent.get("holder_other")
+            return reissue(old, holder=name, holder_other=other, issuer=issuer, signer=signer, **common)
+        until = None if intent["expires"] is None else datetime.fromisoformat(intent["expires"])
+        return renew(old, expires_at=until, issuer=issuer, signer=signer, **common)
+
+    return make
+
+
+@dataclass(frozen=True)
+class _Blank:
+    """Stands where a signer stands and signs nothing, to see whether a certificate can be made at all."""
+
+    did: str
+    key_id: str
+    public_key: bytes
+
+    def sign(self, data: bytes) -> bytes:
+        return bytes(64)
+
+
+def _try(session: Session, core: Core, made: Certificate) -> None:
+    """Raises CourseError where an intent could never be signed, so that it is not written: whoever asked is told."""
+    issuing = issuing_of(core)
+    key = issuing.issuer.key
+    try:
+        _meant(session, made)(issuing.issuer, _Blank(issuing.issuer.did, key.id, key.public))
+    except Refused as refused:
+        raise CourseError("certificates.exam-incomplete") from refused
+
+
 def recover(core: Core) -> int:
-    """Signs every intent that a killed server left; how many there were."""
+    """Signs every intent that a killed server left; how many there were. One that can't be signed stays, is logged, and
+    keeps neither the others nor the service from going on.
+    """
     if core.issuing is None:
         return 0
     with core.store.reading() as session:
         left = session.scalars(
             select(Certificate.id).where(Certificate.jwt.is_(None), Certificate.state == "intended")
         ).all()
+    done = 0
     for each in left:
-        sign(core, each)
-    return len(left)
+        try:
+            sign(core, each)
+            done += 1
+        except Exception as error:
+            _log.error("signing-failed", exc_info=error)
+    return done
 
 
 def payload(jwt: str) -> dict[str, Any]:
@@ -390,13 +431,24 @@ def _issued(core: Core, found: Certificate, entry: StatusEntry, attempt: Attempt
 
 
 def set_state(core: Core, person: Person, id: str, state: State, *, reason: str = "") -> Issued:
-    """Revokes (for ever), suspends or reinstates. Raises Conflict where a revoked one is to hold again."""
+    """Revokes (for ever), suspends or reinstates, and with it what was issued of the same attempt: a certificate and
+    the one that renewed it say the same, and both would hold. Raises Conflict where a revoked one is to hold again.
+    """
     with core.store.writing() as session:
         entry = session.scalar(select(StatusEntry).where(StatusEntry.certificate == number(id)).with_for_update())
         if entry is None:
             raise Missing("shardwise.service-no-such-certificate")
-        _set(session, entry, state, reason=reason, actor=person.id, at=core.clock())
+        at = core.clock()
+        _set(session, entry, state, reason=reason, actor=person.id, at=at)
+        for each in _editions(session, session.get_one(Certificate, entry.certificate).attempt):
+            _set(session, each, state, reason=reason, actor=person.id, at=at)
     return issued(core, id)
+
+
+def _editions(session: Session, attempt: str) -> Sequence[StatusEntry]:
+    """The places of whatever was issued of an attempt and is not revoked."""
+    same = select(StatusEntry).join(Certificate, Certificate.id == StatusEntry.certificate)
+    return session.scalars(same.where(Certificate.attempt == attempt, StatusEntry.state != "revoked")).all()
 
 
 def _set(session: Session, entry: StatusEntry, state: State, *, reason: str, actor: str, at: datetime) -> None:
@@ -409,18 +461,28 @@ def _set(session: Session, entry: StatusEntry, state: State, *, reason: str, act
 
 
 def correct_name(core: Core, person: Person, id: str, name: str, *, other: str | None = None) -> Issued:
-    """The same certificate under a corrected name; the old one is revoked in the same transaction."""
+    """The same certificate under a corrected name; the old one is revoked in the same transaction. What was suspended
+    stays so under the new name; what was revoked is not issued again: that raises Conflict.
+    """
     from certificates.credential import holder_name
 
     issuing_of(core)
     with core.store.writing() as session:
         old, entry = _latest(session, id)
+        if entry.state == "revoked":
+            raise Conflict("shardwise.service-revoked-for-ever")
         shown = holder_name(name)
         made = _again(
             session, core, old, name=shown, expires=old.expires, intent={"kind": "reissue", "holder_other": other}
         )
         session.get_one(Account, old.account).name = shown
-        _set(session, entry, "revoked", reason="replaced", actor=person.id, at=core.clock())
+        at = core.clock()
+        if entry.state == "suspended":
+            stays = session.get_one(StatusEntry, made.id)
+            _set(session, stays, "suspended", reason=entry.reason, actor=person.id, at=at)
+        for each in _editions(session, old.attempt):
+            if each.certificate != made.id:
+                _set(session, each, "revoked", reason="replaced", actor=person.id, at=at)
         audit(session, actor=person.id, action="certificate-reissued", about=made.id, of=old.id)
         new = made.id
     sign(core, new)
@@ -472,6 +534,7 @@ def _again(
         at=core.clock(),
         intent={**intent, "of": old.id},
     )
+    _try(session, core, made)
     old.replaced_by = made.id
     return made
 

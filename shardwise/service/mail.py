@@ -65,7 +65,7 @@ class Mail:
         while (letter := self._waiting.get()) is not None:
             try:
                 deliver(letter, self._settings)
-            except (OSError, smtplib.SMTPException) as error:
+            except Exception as error:  # an address that can't be written must not end the mail of everybody else
                 _log.error("mail-failed", extra={"fields": {"kind": type(error).__name__}})
 
 

@@ -122,8 +122,10 @@ def _why_not(sitting: Open, language: Language) -> str:
 
 def to_sign_in(request: Request) -> Response:
     """The way to the sign-in, and from there back to what was asked for."""
-    target = accounts.inside(request.url.path) if request.method == "GET" else "/"
-    return see(f"{renderer_of(request).at('/sign-in')}?next={quote(target)}")
+    pages = renderer_of(request)
+    path = request.url.path.removeprefix(pages.prefix)  # which the way back puts before it again
+    target = accounts.inside(path) if request.method == "GET" else "/"
+    return see(f"{pages.at('/sign-in')}?next={quote(target)}")
 
 
 @router.get("/sign-in")

@@ -117,6 +117,8 @@ def test_a_cell_that_a_spreadsheet_would_run_is_text(tmp_path: Path) -> None:
         csv = "email,reference\nnoor@example.org,=1+1\n"
         id = cohorts.apply(core, None, "Monday", csv).cohort
         assert "'=1+1,noor@example.org" in cohorts.training_csv(core, id)
+    assert cohorts.harmless("Noor; =1+1;B") == "Noor;' =1+1;B"  # where a semicolon begins a cell
+    assert cohorts.harmless("Jan-Piet; M.") == "Jan-Piet; M."
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import certificates
 from certificates import status
 from certificates.issuer import issue
 from certificates.status import Place
-from shardwise.service import attempts, issuing
+from shardwise.service import attempts, erasing, issuing
 from shardwise.service.core import Core
 from shardwise.service.store import Conflict, Missing
 from shardwise.service.tables import Certificate, StatusEntry
@@ -176,6 +177,87 @@ def test_a_renewed_one_holds_longer_and_the_old_one_runs_out_by_itself(core: Cor
     assert old.expires is not None
     assert new.expires == issuing.months_later(old.expires, 36)
     assert verdict(core, new.jwt) == verdict(core, old.jwt) == "issuer"
+
+
+def test_of_a_renewed_certificate_neither_holds_once_one_is_revoked_or_corrected(core: Core) -> None:
+    who, _ = person(core)
+    boss, _ = person(core, "boss@example.org", role="administrator")
+    first = issuing.request(core, who, pass_exam(core, who).id)
+    second = issuing.extend(core, boss, first.id)
+    issuing.set_state(core, boss, second.id, "suspended", reason="asked")
+    assert verdict(core, first.jwt).startswith("invalid")
+    third = issuing.correct_name(core, boss, second.id, "Amal H.")
+    assert third.state == "suspended"
+    issuing.set_state(core, boss, third.id, "valid")
+    assert verdict(core, third.jwt) == "issuer"
+    assert [issuing.issued(core, each.id).state for each in (first, second)] == ["revoked", "revoked"]
+    issuing.set_state(core, boss, third.id, "revoked", reason="fraud")
+    with pytest.raises(Conflict, match="for ever"):
+        issuing.correct_name(core, boss, third.id, "Amal Haddad")
+
+
+def test_what_could_never_be_signed_is_not_meant_either(core: Core, clock: Clock) -> None:
+    """Else the next start would find an intent that it can't sign."""
+    who, _ = person(core)
+    boss, _ = person(core, "boss@example.org", role="administrator")
+    kept = issuing.request(core, who, pass_exam(core, who).id)
+    with pytest.raises(CourseError):
+        issuing.correct_name(core, boss, kept.id, "Amal Haddad", other="<\u202e>")
+    assert verdict(core, kept.jwt) == "issuer"
+    clock.at -= timedelta(days=5 * 365)
+    late, _ = person(core, "late@example.org")
+    id = pass_exam(core, late).id
+    clock.at += timedelta(days=5 * 365)  # longer than such a certificate holds
+    with pytest.raises(CourseError):
+        issuing.request(core, late, id)
+    with core.store.reading() as session:
+        assert session.scalar(select(func.count()).select_from(Certificate)) == 1
+    assert issuing.recover(core) == 0
+
+
+def test_an_intent_that_cannot_be_signed_keeps_no_other_from_being_signed(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = []
+    for email in ("amal@example.org", "noor@example.org"):
+        who, _ = person(core, email)
+        ids.append(pass_exam(core, who).id)
+        with _no_signature(monkeypatch), pytest.raises(Missing):
+            issuing.request(core, who, ids[-1])
+    with core.store.writing() as session:
+        broken = session.get_one(Certificate, issuing.certificate_id(ids[0], 1))
+        broken.intent = {**broken.intent, "salt": "short"}
+    assert issuing.recover(core) == 1
+    assert issuing.issued(core, issuing.certificate_id(ids[1], 1)).jwt
+
+
+def test_who_is_deleted_while_their_certificate_is_being_signed_stays_deleted(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    who, _ = person(core)
+    id = pass_exam(core, who).id
+    with _no_signature(monkeypatch), pytest.raises(Missing):
+        issuing.request(core, who, id)
+    real = issue
+
+    def meanwhile(*arguments: Any, **named: Any) -> Any:
+        erasing.erase(core, None, who.id)
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(issuing, "issue", meanwhile)
+    issuing.sign(core, issuing.certificate_id(id, 1))
+    found = issuing.issued(core, issuing.certificate_id(id, 1))
+    assert (found.jwt, found.name, found.state) == ("", "", "revoked")
+
+
+def test_the_tenth_list_comes_after_the_ninth(core: Core) -> None:
+    with core.store.writing() as session:
+        for number in ("9", "10"):
+            session.add(StatusEntry(certificate=f"restored {number}", list=number, position=0))
+    who, _ = person(core)
+    made = issuing.request(core, who, pass_exam(core, who).id)
+    with core.store.reading() as session:
+        assert session.get_one(StatusEntry, made.id).list == "10"
 
 
 def test_a_place_in_the_lists_is_never_used_twice(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,6 +146,14 @@ def test_no_form_gets_through_without_the_token_of_its_session(room: Room) -> No
     assert room.reached == []
 
 
+def test_odd_cookies_of_others_on_the_same_host_hide_no_session(room: Room) -> None:
+    odd = 'theirs={"a":1}; other="open; shardwise=some-session'
+    token = Csrf(SECRET).token("some-session")
+    asked = room.ask("POST", "/any", data={CSRF_FIELD: token}, headers={"cookie": odd})
+    assert asked.status_code == 200
+    assert room.ask("POST", "/any", json={}, headers={"cookie": odd}).status_code == 403  # as without the odd ones
+
+
 def test_json_from_our_own_pages_or_from_programs_goes_through(room: Room) -> None:
     session = {"shardwise": "some-session"}
     own = {"origin": ORIGIN}
@@ -323,6 +331,13 @@ def test_a_class_behind_one_address_is_not_taken_for_an_attack(limits: Limits) -
 def test_every_request_falls_under_some_rule() -> None:
     for method in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"):
         assert any(method in each.methods and each.path.fullmatch("/anything/at/all") for each in default_limits())
+
+
+@pytest.mark.parametrize("path", ["/api/attempts/1/practical/zero-1", "/attempts/1/tasks/zero-1"])
+def test_code_is_counted_and_has_its_room_by_page_as_by_program(path: str) -> None:
+    rule = next(each for each in default_limits() if "POST" in each.methods and each.path.fullmatch(path))
+    assert rule.rule.name == "code"
+    assert Protection(origin=ORIGIN, hosts=frozenset(), secret=SECRET).uploads.fullmatch(path)
 
 
 def test_the_rules_can_be_scaled() -> None:

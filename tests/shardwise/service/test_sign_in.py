@@ -28,11 +28,13 @@ from sqlalchemy import func, select
 
 from shardwise.service import accounts, sign_in
 from shardwise.service.core import Core
+from shardwise.service.mail import Letter
 from shardwise.service.settings import Oidc, Secret, Smtp
 from shardwise.service.store import Forbidden
 from shardwise.service.tables import Account, Identity
 from tests.shardwise.classroom import a_hub
 from tests.shardwise.service.making import Clock, core_of, exam_folder, person, served
+from translations import CourseError
 
 URL = "http://127.0.0.1:8470"
 
@@ -86,6 +88,25 @@ def test_asking_says_nothing_about_who_has_an_account_and_is_limited(tmp_path: P
             assert client.post("/api/sign-in/email", json={"email": "no address"}).status_code == 422
             assert len(sent(core)) == core.settings.links_per_hour
             assert "stranger" not in core.settings.outbox.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("email", ["=?utf-8?q??=@example.org", "=?utf-8?q?=0abcc?=@example.org"])
+def test_an_address_that_a_header_reads_as_something_else_is_none(email: str) -> None:
+    with pytest.raises(CourseError, match="address"):
+        accounts.address(email)
+
+
+def test_a_letter_that_cannot_be_written_ends_no_other_letter(tmp_path: Path) -> None:
+    with closing(core_of(tmp_path)) as core:
+        core.mail.send(Letter(to="=?utf-8?q??=@example.org", subject="x", text="x"))
+        accounts.ask_link(core, email="amal@example.org", language="en")
+        assert len(sent(core)) == 1
+
+
+def test_below_a_path_of_a_hub_the_way_back_names_that_path_once(tmp_path: Path) -> None:
+    with closing(core_of(tmp_path, public_url=f"{URL}/services/exams")) as core, served(core) as client:
+        answer = client.get("/services/exams/certificates")
+        assert answer.headers["location"] == "/services/exams/sign-in?next=/certificates"
 
 
 def test_an_administrator_named_in_the_settings_is_one_from_the_first_link(tmp_path: Path, clock: Clock) -> None:
