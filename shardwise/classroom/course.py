@@ -297,6 +297,11 @@ def students(folder: Path) -> tuple[Student, ...]:
     return read_students(path) if path.is_file() else ()
 
 
+def is_student(id: str) -> bool:
+    """Whether a student can be called so: an id is the name of folders and files, too."""
+    return _STUDENT.fullmatch(id) is not None
+
+
 def read_students(path: Path) -> tuple[Student, ...]:
     """Students from a CSV with a column `id`, and what else there is of first_name, last_name, email, lms_user_id and
     language. Comma or semicolon. Raises CourseError naming the line.
@@ -315,7 +320,7 @@ def read_students(path: Path) -> tuple[Student, ...]:
         if not any(values.values()):
             continue
         id = values.get("id", "")
-        if not _STUDENT.fullmatch(id):
+        if not is_student(id):
             raise CourseError("shardwise.class-student-id", path=str(path), line=number, given=id)
         if id in found:
             raise CourseError("shardwise.class-student-twice", path=str(path), line=number, student=id)

@@ -99,21 +99,23 @@ def _marked_again(attempt: Mapping[str, Any], answers: Sequence[Mapping[str, Any
     doubtful = 0
     for row in answers:
         item = known.get(row["item"])
-        if item is None or item.version != row["version"]:
-            credit, idea = float(row["credit"]), row["misconception"]  # an edited question never marks an old answer
-        elif genuine and item.id in asked and row["seed"] == seed_of(learner=str(seed), attempt=number, item=item.id):
-            try:
-                graded = grade(variant(item, row["seed"]), row["given"], "en")
-            except (CourseError, TypeError, AttributeError):
-                doubtful += 1
-                continue
-            credit, idea = graded.credit, graded.misconception
-        else:
+        # An edited question never marks an old answer, and the credit that stands in a file is anybody's word.
+        if item is None or item.version != row["version"] or not genuine or item.id not in asked:
             doubtful += 1
             continue
-        objective = item.objective if item is not None else row["objective"] or ""
-        marked[row["item"]] = Marked(item=row["item"], objective=objective, misconception=idea, credit=min(credit, 1.0))
-    questions = max(len(asked), len(marked)) or 1
+        if row["seed"] != seed_of(learner=str(seed), attempt=number, item=item.id):
+            doubtful += 1
+            continue
+        try:
+            graded = grade(variant(item, row["seed"]), row["given"], "en")
+        except (CourseError, TypeError, AttributeError):
+            doubtful += 1
+            continue
+        credit = min(graded.credit, 1.0)
+        marked[item.id] = Marked(
+            item=item.id, objective=item.objective, misconception=graded.misconception, credit=credit
+        )
+    questions = len(asked) or 1
     return Attempt(
         unit=unit,
         number=number,

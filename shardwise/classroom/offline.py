@@ -16,15 +16,28 @@ from typing import Any
 TEMPLATES = Path(__file__).with_name("templates")
 FILTER = "shardwise.classroom.offline.shown"
 RELEASE = "shardwise.classroom.releasing.Release"
+COLLECT = "shardwise.classroom.collecting.Collect"
+REFUSED = "shardwise.classroom.refusing.Refused"
 _DIRECTION = re.compile(r'<div dir="(?:ltr|rtl)" lang="[a-z]{2,3}">|</div>')
 """How the course's own notebooks say in which direction a text runs: a line of its own, and nothing else of HTML."""
 
 
 def configure(config: Any) -> None:
-    """To be called with nbgrader's configuration. A release, too, is then the course's: it announces due dates."""
+    """To be called with nbgrader's configuration. A release, too, is then the course's: it announces due dates. So is
+    collecting, which follows no links; and nbgrader's autograde runs no work on the class's assignments.
+    """
     config.HTMLExporter.extra_template_basedirs = [str(TEMPLATES), str(_nbgraders())]
     config.HTMLExporter.filters = {"markdown2html": FILTER}
     config.ExchangeFactory.release_assignment = RELEASE
+    config.ExchangeFactory.collect = COLLECT
+    config.Autograde.sanitize_preprocessors = [REFUSED, *_sanitizing()]
+
+
+def _sanitizing() -> list[Any]:
+    """What nbgrader does to a notebook before it runs it."""
+    from nbgrader.converters import Autograde  # type: ignore[import-untyped]
+
+    return list(Autograde.sanitize_preprocessors.default_args[0])
 
 
 def _nbgraders() -> Path:

@@ -207,15 +207,25 @@ def test_answers_to_other_questions_than_the_attempts_own_are_left_out(taken: Ta
     assert [error.id for _, error in imports.quizzes({"ann": path})[1]] == ["shardwise.record-file-not-one"]
 
 
-def test_an_edited_question_never_marks_an_old_answer(taken: Taker) -> None:
+def test_an_edited_question_never_marks_an_old_answer_and_its_typed_credit_counts_for_nothing(taken: Taker) -> None:
     path = taken("ann", UNIT, right=True)
     content = json.loads(path.read_text(encoding="utf-8"))
-    content["answers"][0] |= {"version": 9, "credit": 0.25}
+    content["answers"][0] |= {"version": 9, "credit": 1.0}
     path.write_text(json.dumps(content), encoding="utf-8")
     ((whole,), findings) = imports.quizzes({"ann": path})
     count = len(content["answers"])
-    assert not findings
-    assert whole.share == pytest.approx((count - 1 + 0.25) / count)
+    assert [error.id for _, error in findings] == ["shardwise.import-doubtful"]
+    assert whole.share == pytest.approx((count - 1) / count)
+
+
+def test_invented_questions_count_for_nothing(taken: Taker) -> None:
+    path = taken("bo", UNIT, right=False)
+    honest = imports.quizzes({"bo": path})[0][0].share
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for number, row in enumerate(list(content["answers"])):
+        content["answers"].append(row | {"id": f"{row['id']}x", "item": f"made-up-{number}", "credit": 1.0})
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert imports.quizzes({"bo": path})[0][0].share == pytest.approx(honest)
 
 
 EXAMS = """reference,email,name,attempt,begun,ended,state,quiz_share,practical_share,passed,supervised,certificate
