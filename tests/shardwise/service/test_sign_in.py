@@ -55,7 +55,7 @@ def test_a_link_opens_one_visit_once_and_not_for_long(core: Core, clock: Clock) 
     accounts.ask_link(core, email=" Amal@Example.org ", language="nl")
     (token,) = sent(core)
     assert stat.S_IMODE(core.settings.outbox.stat().st_mode) == 0o600
-    assert "in te loggen" in core.settings.outbox.read_text(encoding="utf-8")
+    assert "aan te melden" in core.settings.outbox.read_text(encoding="utf-8")
     signed = accounts.use_link(core, token)
     with core.store.reading() as session:
         who = accounts.person_of(session, signed.token, core.clock())
