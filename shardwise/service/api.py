@@ -16,6 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
+from sqlalchemy.exc import DataError
 
 from quiz.exam import ExamQuestion
 from shardwise.service import accounts, attempts, cohorts, issuing
@@ -595,6 +596,7 @@ def install(app: FastAPI, *, prefix: str = "") -> None:
         app.include_router(each, prefix=prefix)
     app.add_exception_handler(CourseError, _said)
     app.add_exception_handler(RequestValidationError, _wrong)
+    app.add_exception_handler(DataError, _unheld)
 
 
 def status_of(error: CourseError) -> int:
@@ -623,3 +625,11 @@ async def _wrong(request: Request, error: Exception) -> Response:
     where = ", ".join(".".join(str(step) for step in each["loc"]) for each in error.errors()[:3])
     shown = CourseError("shardwise.service-bad-request", where=where[:200])
     return await _said(request, shown)
+
+
+async def _unheld(request: Request, _error: Exception) -> Response:
+    """A text that the database can't hold or look for: PostgreSQL has no NUL. Said as any other error is."""
+    said: Response = await request.app.exception_handlers[CourseError](
+        request, CourseError("shardwise.service-bad-request", where="NUL")
+    )
+    return said

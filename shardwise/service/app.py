@@ -79,6 +79,8 @@ def create_app(
         yield
         if workers is not None:
             workers.stop()
+        if (limits := getattr(app.state, "limits", None)) is not None:
+            limits.close()
         made.close()
 
     prefix = made.settings.prefix

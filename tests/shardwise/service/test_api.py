@@ -180,3 +180,19 @@ def test_an_administrator_revokes_and_the_audit_log_says_so_without_names(site: 
     }
     assert "Amal" not in rows.text
     assert "example.org" not in rows.text
+
+
+def test_a_text_that_no_database_holds_is_refused_and_breaks_nothing(core: Core) -> None:
+    learner, boss = person(core)[1], person(core, "boss@example.org", role="administrator")[1]
+    with served(core) as client:
+        for method, path, token, body in (
+            ("GET", "/admin/people?q=%00", boss, None),
+            ("GET", "/admin/audit?q=a%00b", boss, None),
+            ("GET", "/api/admin/accounts?q=%00", boss, None),
+            ("POST", "/api/admin/cohorts", boss, {"name": "a\0b", "csv": "email\na@example.org\n"}),
+            ("PATCH", "/api/me", learner, {"name": "Amal \0"}),
+            ("GET", "/attempts/%00/look", learner, None),
+        ):
+            found = client.request(method, path, json=body, headers={"authorization": f"Bearer {token}"})
+            assert found.status_code < 500, (path, found.status_code)
+            assert "NUL" in found.text or core.store.engine.dialect.name == "sqlite" or path == "/api/me", path
