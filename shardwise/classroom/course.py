@@ -330,6 +330,15 @@ def read_students(path: Path) -> tuple[Student, ...]:
     return tuple(found.values())
 
 
+def strangers(course: Course, listed: Sequence[Student]) -> tuple[str, ...]:
+    """Whom `class.yaml` names, for an extension or an assignment of their own, without their being on the list: an id
+    that was misspelt changes nothing for anyone.
+    """
+    known = {each.id for each in listed}
+    named = {*course.extensions, *(id for each in course.assignments for id in each.students or ())}
+    return tuple(sorted(named - known))
+
+
 def write_students(listed: Sequence[Student], folder: Path) -> Path:
     """`students.csv` of a course folder."""
     path = folder / STUDENTS

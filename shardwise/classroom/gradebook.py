@@ -326,8 +326,8 @@ def companions(handed: Path, place: Path, result: Result) -> None:
     found. Where the secret was never made, one of which nobody knows keeps nbgrader from stopping at it.
     """
     moment = (_moment(result) or datetime.fromisoformat(result.graded)).astimezone(UTC)
-    noted = (_small(handed / TIMESTAMP) if handed.is_dir() else None) or f"{moment:%Y-%m-%d %H:%M:%S.%f} UTC"
-    write(place / TIMESTAMP, noted)
+    noted = _small(handed / TIMESTAMP) if result.handed_in and handed.is_dir() else None  # None: no moment stands there
+    write(place / TIMESTAMP, noted or f"{moment:%Y-%m-%d %H:%M:%S.%f} UTC")
     secret = (_small(handed / SECRET) if handed.is_dir() else None) or _small(place / SECRET)
     write(place / SECRET, secret or secrets.token_hex(32))
 

@@ -96,10 +96,13 @@ def add(classroom: typer.Typer, *, print_json: Printer, right_use: Callable[[], 
         _lang: Lang = None,
     ) -> None:
         from shardwise.classroom import batch, gradebook
+        from shardwise.classroom import course as classes
 
         text: Translator = context.obj.text
         with right_use():
             batch.jobs(course, assignment=assignment, student=student)
+        if unknown := classes.strangers(classes.read(course), classes.students(course)):
+            typer.echo(text("shardwise.class-strangers", students=", ".join(unknown)), err=True)
 
         def step(told: Step) -> None:
             typer.echo(_progress(told, text), err=True)

@@ -93,6 +93,8 @@ def make(folder: Path, wishes: Wishes, *, language: Language | None = None, on_s
     if gone:
         left.append(CourseError("shardwise.new-students-left", students=", ".join(gone)))
     _needs_nbgrader()
+    if unknown := course.strangers(after, listed):
+        left.append(CourseError("shardwise.class-strangers", students=", ".join(unknown)))
     made = Made(folder=folder, course=after, left=left, students=len(listed))
     try:
         _write_all(made, before, listed, language, on_step)
@@ -105,7 +107,8 @@ def _write_all(
     made: Made, before: Course | None, listed: Sequence[Student], language: Language | None, on_step: Step | None
 ) -> None:
     folder, after = made.folder, made.course
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)  # gradebook, hand-ins and rubrics are not for the students of the machine
     state = _State.read(folder)
     _class(made, before, language)
     if listed or (folder / course.STUDENTS).is_file():
@@ -142,13 +145,16 @@ def _wanted(folder: Path, wishes: Wishes, before: Course | None, left: list[Cour
     course.zone_of(zone)
     units = _units(wishes.units) if wishes.units is not None else before.units if before else ()
     found = {each.id: each for each in before.assignments} if before else {}
+    placed = _State.read(folder).hashes if before else {}
     for unit in units:
         taught = course_units.unit(unit)
         own = [each.id for each in exercises() if each.unit == unit]
         if not taught.open(_source()) and not any(id in found for id in own):
             left.append(CourseError("shardwise.new-unit-not-there", unit=unit))
             continue
-        found |= {id: Assignment(id=id, exercise=id) for id in own if id not in found}
+        # What was made once and is no longer in class.yaml, the teacher took out.
+        fresh = [id for id in own if id not in found and f"{SOURCES}/{id}/{id}.ipynb" not in placed]
+        found |= {id: Assignment(id=id, exercise=id) for id in fresh}
     if wishes.due is not None:
         found = _dated(wishes.due, zone, found)
     undated = [each.id for each in found.values() if each.due is None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -296,3 +297,18 @@ def test_a_report_as_json_has_everything(tmp_path: Path) -> None:
     )
     made.left.append(CourseError("shardwise.new-undated", assignments="zero-1"))
     assert made.as_json()["left"] == ["Without a due date: zero-1."]
+
+
+def test_what_the_teacher_took_out_stays_out_and_an_id_that_is_on_no_list_is_told(copy: Path) -> None:
+    assert copy.stat().st_mode & 0o077 == 0, "students of the machine can read the gradebook"
+    path = copy / classes.NAME
+    read = classes.read(copy)
+    kept = tuple(each for each in read.assignments if each.id != "model-states")
+    classes.write(replace(read, assignments=kept, extensions={"Maria": {"*": datetime(2026, 12, 1, tzinfo=UTC)}}), copy)
+    before = path.read_text(encoding="utf-8")
+    made = new.make(copy, Wishes(units=("1", "4")))
+    assert [each.id for each in made.course.assignments] == [each.id for each in kept]
+    assert path.read_text(encoding="utf-8") == before
+    told = {each.id: each for each in made.left}
+    assert told["shardwise.class-strangers"].values["students"] == "Maria"
+    assert told["shardwise.new-others-left"].values["assignments"] == "model-states"
