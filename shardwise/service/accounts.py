@@ -22,7 +22,7 @@ from shardwise.service.core import Core
 from shardwise.service.mail import Letter
 from shardwise.service.settings import Settings
 from shardwise.service.store import Forbidden, Missing, audit
-from shardwise.service.tables import ROLES, Account, Errand, Identity, LoginLink, Visit
+from shardwise.service.tables import ROLES, Account, Attempt, Errand, Identity, LoginLink, Visit
 from translations import CourseError, languages, translator
 
 _EMAIL = re.compile(
@@ -269,13 +269,19 @@ def inside(path: str) -> str:
 
 
 def change(core: Core, person: Person, *, name: str | None = None, language: str | None = None) -> None:
-    """A person's own name (as certificates will show it) and language."""
+    """A person's own name (as certificates will show it) and language. Raises CourseError for another name than the one
+    under which a supervised exam was begun: whoever looked at who sat there saw that one.
+    """
     from certificates.credential import holder_name
 
     with core.store.writing() as session:
         account = session.get_one(Account, person.id)
         if name is not None:
-            account.name = holder_name(name)
+            shown = holder_name(name)
+            seen = select(Attempt.id).where(Attempt.account == person.id, Attempt.supervised).limit(1)
+            if account.name and shown != account.name and session.scalar(seen) is not None:
+                raise CourseError("shardwise.service-name-seen")
+            account.name = shown
         if language is not None:
             account.language = spoken(language)
 

@@ -32,7 +32,7 @@ from shardwise.service.accounts import Person, spoken
 from shardwise.service.core import Core
 from shardwise.service.exams import kept, policy_of
 from shardwise.service.store import Busy, Conflict, Forbidden, Missing, audit, earlier, fingerprint, remember
-from shardwise.service.tables import Answer, Attempt, Content, Member, Sitting, Submission
+from shardwise.service.tables import Account, Answer, Attempt, Content, Member, Sitting, Submission
 from translations import CourseError
 
 _log = logging.getLogger("shardwise.service")
@@ -234,12 +234,15 @@ def start(
         exam = core.exams.exam(found.exam)
         mine = select(Attempt).where(Attempt.account == person.id, Attempt.exam == found.exam)
         avoid = {each["item"] for old in session.scalars(mine) for each in old.paper["questions"]}
+        nameless = not session.get_one(Account, person.id).name
     if found.unlock is not None and not code_fits(found.unlock, code):
         raise Forbidden("shardwise.service-wrong-code")
     if at < found.opens:
         raise Forbidden("shardwise.service-not-open-yet")
     if at >= found.closes:
         raise Forbidden("shardwise.service-closed")
+    if found.supervised and nameless:
+        raise Conflict("shardwise.service-name-first")
     exam.check()
     id, seed = new_id(), secrets.token_bytes(32)
     paper = draw(
@@ -308,8 +311,6 @@ def _keep_contents(session: Session, paper: Paper) -> None:
 
 def _one_at_a_time(session: Session, account: str) -> None:
     """On PostgreSQL requests of one person wait for each other; on SQLite every writer does."""
-    from shardwise.service.tables import Account
-
     session.execute(select(Account.id).where(Account.id == account).with_for_update())
 
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from sqlalchemy import func, select
 
-from shardwise.service import attempts, cohorts
+from shardwise.service import accounts, attempts, cohorts
 from shardwise.service.core import Core
 from shardwise.service.store import Conflict, Forbidden, Missing
 from shardwise.service.tables import Answer, Attempt
@@ -114,7 +114,7 @@ def test_the_servers_clock_ends_an_attempt_and_what_was_confirmed_counts(core: C
 
 
 def test_extra_time_window_code_and_supervision_come_from_the_sitting(core: Core, clock: Clock) -> None:
-    csv = "email;extra_percent;reference\namal@example.org;50;S-1\nnoor@example.org;0;S-2\n"
+    csv = "email;name;extra_percent;reference\namal@example.org;Amal;50;S-1\nnoor@example.org;Noor;0;S-2\n"
     cohort = cohorts.apply(core, None, "Class of today", csv).cohort
     (amal, _), (noor, _), (stranger, _) = (_known(core, each) for each in ("amal", "noor", "sam"))
     id = sitting(core, cohort=cohort, code="open sesame", supervised=True, days=1)
@@ -141,12 +141,11 @@ def test_extra_time_window_code_and_supervision_come_from_the_sitting(core: Core
 
 def _known(core: Core, name: str, *, csv_cohort: str | None = None) -> tuple[Any, str]:
     """Somebody whom the CSV named, or nobody knew, signed in by a link."""
-    from shardwise.service import accounts
     from shardwise.service.tables import Account
 
     email = f"{name}@example.org"
     if csv_cohort:
-        cohorts.apply(core, None, "Class of today", f"email\n{email}\n")
+        cohorts.apply(core, None, "Class of today", f"email,name\n{email},{name}\n")
     with core.store.writing() as session:
         account = session.scalar(select(Account).where(Account.email == email))
         if account is None:
@@ -298,3 +297,19 @@ def test_a_private_bank_that_repeats_the_public_one_is_refused(tmp_path: Path, c
 def test_passing_is_passing(core: Core) -> None:
     who, _ = person(core)
     assert pass_exam(core, who).passed
+
+
+def test_a_supervised_exam_is_begun_under_a_name_that_stays(core: Core) -> None:
+    """Else a certificate that says "supervised" could be given to whoever did not sit there."""
+    who, _ = person(core, name="")
+    with pytest.raises(Conflict, match="name"):
+        begun(core, who, supervised=True)
+    accounts.change(core, who, name="Amal Hadad")
+    accounts.change(core, who, name="Amal Haddad")
+    begun(core, who, supervised=True)
+    with pytest.raises(CourseError, match="supervised"):
+        accounts.change(core, who, name="Somebody Else")
+    accounts.change(core, who, name="Amal Haddad", language="ar")
+    other, _ = person(core, "noor@example.org", name="Noor")
+    begun(core, other)
+    accounts.change(core, other, name="Noor Bakker")
