@@ -1,4 +1,4 @@
-"""Collecting from an inbound folder in which a student put what is not theirs; and autograde, which runs nothing."""
+"""The exchange, in which a student put what is not theirs; and autograde, which runs nothing."""
 
 from __future__ import annotations
 
@@ -125,3 +125,17 @@ def test_autograde_runs_nothing_of_the_classs_assignments(inbound: Path, tmp_pat
     assert not told["success"]
     assert "shardwise classroom grade" in told["log"]
     assert not ran.exists()
+
+
+def test_nothing_is_released_into_somebody_elses_folder(
+    inbound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from shardwise.classroom import releasing
+
+    monkeypatch.setattr(releasing, "owner", lambda _: os.getuid() + 4242)
+    told = api(tmp_path).release_assignment(EXERCISE)
+    assert not told["success"]
+    assert str(inbound.parent) in told["log"]
+    assert not (inbound.parent / "outbound" / EXERCISE).exists()
+    monkeypatch.undo()
+    assert api(tmp_path).release_assignment(EXERCISE)["success"]
