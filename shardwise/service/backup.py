@@ -5,10 +5,10 @@ one moment. It is the same for SQLite and PostgreSQL, and moves a service from o
 (mode 0600) and no key: neither the issuer's nor the service's secret. Restoring checks every hash before it writes, and
 writes all or nothing.
 
-Three things must not come back, or be forgotten, with an older state, and restoring sees to them: people who were
-deleted since (the list beside the database), certificates that were revoked or suspended since (from the database that
-is replaced, and from published status lists), and places in the status lists that were given away since: what is issued
-from then on stands in a new list.
+Four things must not come back, or be forgotten, with an older state, and restoring sees to them: people who were
+deleted since (the list beside the database), open sessions and links (everybody signs in again), certificates that were
+revoked or suspended since (from the database that is replaced, and from published status lists), and places in the
+status lists that were given away since: what is issued from then on stands in a new list.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Integer, LargeBinary, cast, func, insert, inspect, select
+from sqlalchemy import Connection, Integer, LargeBinary, cast, delete, func, insert, inspect, select
 from sqlalchemy import Table as SqlTable
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
@@ -35,7 +35,7 @@ from shardwise.record.tables import Moment
 from shardwise.service import erasing
 from shardwise.service.settings import Settings
 from shardwise.service.store import Store, audit, connect, revision, upgrade
-from shardwise.service.tables import REVISIONS, StatusEntry, Table
+from shardwise.service.tables import REVISIONS, Errand, LoginLink, StatusEntry, Table, Visit
 from translations import CourseError
 
 VERSION = 1
@@ -198,6 +198,8 @@ def _restore_rows(
         with Session(bind=connection) as session:
             states = _states(session, since, set_bits, now)
             erased = erasing.erase_noted(session, erasing.noted(settings), now)
+            for short in (Visit, LoginLink, Errand):  # who signed out since, or used a link, did so for good
+                session.execute(delete(short))
             newest = session.scalar(select(func.max(cast(StatusEntry.list, Integer))))
             if newest is not None:
                 session.add(
