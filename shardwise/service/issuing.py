@@ -463,6 +463,8 @@ def _set(session: Session, entry: StatusEntry, state: State, *, reason: str, act
 def correct_name(core: Core, person: Person, id: str, name: str, *, other: str | None = None) -> Issued:
     """The same certificate under a corrected name; the old one is revoked in the same transaction. What was suspended
     stays so under the new name; what was revoked is not issued again: that raises Conflict.
+
+    `other`: the name in the other script; None leaves it as it was, an empty text takes it off.
     """
     from certificates.credential import holder_name
 
@@ -472,6 +474,9 @@ def correct_name(core: Core, person: Person, id: str, name: str, *, other: str |
         if entry.state == "revoked":
             raise Conflict("shardwise.service-revoked-for-ever")
         shown = holder_name(name)
+        if other is None:
+            other = name_other(payload(old.jwt or ""))
+        other = other.strip() or None if other else None
         made = _again(
             session, core, old, name=shown, expires=old.expires, intent={"kind": "reissue", "holder_other": other}
         )
@@ -487,6 +492,12 @@ def correct_name(core: Core, person: Person, id: str, name: str, *, other: str |
         new = made.id
     sign(core, new)
     return issued(core, new)
+
+
+def name_other(credential: Mapping[str, Any]) -> str | None:
+    """The holder's name in the other script, where the certificate has one."""
+    names = [each for each in credential["credentialSubject"]["identifier"] if each["identityType"] == "name"]
+    return str(names[1]["identityHash"]) if len(names) > 1 else None
 
 
 def extend(core: Core, person: Person, id: str) -> Issued:

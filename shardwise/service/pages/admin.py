@@ -148,6 +148,7 @@ def _certificate(
         certificate=_row(found, language),
         facts=[{"label": label, "value": value} for label, value in facts],
         can_change=found.state != "revoked" and bool(found.jwt),
+        name_other=(issuing.name_other(issuing.payload(found.jwt)) if found.jwt else None) or "",
         can_renew=found.expires is not None and found.state == "valid" and found.replaced_by is None,
         states=[{"value": value, "label": text(f"shardwise.site-{name}")} for value, name in changes],
         key=secrets.token_urlsafe(12),
@@ -175,10 +176,15 @@ def change_state(
 
 @router.post("/certificates/{id}/name")
 def correct_name(
-    request: Request, core: TheCore, person: Administrator, id: str, name: Annotated[str, Form(max_length=300)] = ""
+    request: Request,
+    core: TheCore,
+    person: Administrator,
+    id: str,
+    name: Annotated[str, Form(max_length=300)] = "",
+    other: Annotated[str, Form(max_length=300)] = "",  # the form shows the present one; emptied, it goes
 ) -> Response:
     try:
-        made = issuing.correct_name(core, person, id, name)
+        made = issuing.correct_name(core, person, id, name, other=other)
     except (Missing, Forbidden, Conflict):
         raise
     except CourseError as error:

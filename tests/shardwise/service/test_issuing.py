@@ -167,6 +167,10 @@ def test_a_corrected_name_is_a_new_certificate_and_the_old_one_is_revoked(core: 
         issuing.correct_name(core, boss, old.id, "Somebody Else")
     with pytest.raises(CourseError):
         issuing.correct_name(core, boss, new.id, "<b>\u202e</b>")
+    third = issuing.correct_name(core, boss, new.id, "Amal M. Haddad")
+    assert issuing.name_other(issuing.payload(third.jwt)) == "أمل حداد"
+    fourth = issuing.correct_name(core, boss, third.id, "Amal Haddad", other="")
+    assert issuing.name_other(issuing.payload(fourth.jwt)) is None
 
 
 def test_a_renewed_one_holds_longer_and_the_old_one_runs_out_by_itself(core: Core) -> None:
