@@ -17,6 +17,7 @@ from pathlib import Path
 from shardwise.classroom import course as classes
 from shardwise.classroom.announcing import FOLDER, OWN
 from shardwise.classroom.batch import RESULTS, SUBMITTED
+from shardwise.classroom.cluster import FOLDER as FOLDER_OF_CLUSTERS
 from shardwise.classroom.course import Course
 from shardwise.classroom.gradebook import DATABASE
 from shardwise.classroom.sheet import gradebook
@@ -24,6 +25,8 @@ from shardwise.classroom.sheet import gradebook
 LOG = "purged.jsonl"
 FOLDERS = (SUBMITTED, RESULTS, "autograded", "feedback")
 """Folders of a course folder that have one folder a student."""
+BEFORE = f"{classes.NAME}.before"
+"""An earlier `class.yaml`, which may name them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +43,12 @@ def find(folder: Path, student: str) -> Found:
     """Everything of one student in a course folder and, where `class.yaml` names it, in the exchange."""
     course = classes.read(folder)
     paths = [folder / name / student for name in FOLDERS if (folder / name / student).exists()]
+    paths += [
+        each for each in (folder / BEFORE, folder / FOLDER_OF_CLUSTERS) if each.exists()
+    ]
     if course.exchange:
-        paths += _exchanged(Path(course.exchange).expanduser() / course.id, student)
+        area = Path(course.exchange).expanduser() / course.id
+        paths += [*_exchanged(area, student), *_pages(area, folder, student)]
     submissions, last = _rows(folder, course, student)
     return Found(student=student, paths=tuple(paths), submissions=submissions, last=last)
 
@@ -105,13 +112,23 @@ def purge(folder: Path, students: Sequence[str]) -> None:
 
 
 def _exchanged(area: Path, student: str) -> Iterator[Path]:
-    """What the exchange has of a student: copies that were handed in, feedback's hashed folders excepted, own dates."""
+    """What the exchange has of a student under their own name: copies that were handed in, own dates."""
     for name in ("inbound", "feedback"):
         if (area / name).is_dir():
             yield from (each for each in sorted((area / name).iterdir()) if each.name.split("+")[0] == student)
     own = area / FOLDER / OWN / f"{student}.json"
     if own.exists():
         yield own
+
+
+def _pages(area: Path, folder: Path, student: str) -> Iterator[Path]:
+    """The student's released feedback, which lies under names that only who has the secret of a hand-in can tell."""
+    from nbgrader.utils import notebook_hash  # type: ignore[import-untyped]
+
+    for secret in sorted((folder / "feedback" / student).glob("*/submission_secret.txt")):
+        for page in sorted(secret.parent.glob("*.html")):
+            name = notebook_hash(secret=secret.read_text(encoding="utf-8"), notebook_id=page.stem)
+            yield from sorted((area / "feedback").glob(f"{name}*.html"))
 
 
 def _rows(folder: Path, course: Course, student: str) -> tuple[int, datetime | None]:

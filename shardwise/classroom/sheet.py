@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shardwise.classroom.course import Course, Student, read, students
+from shardwise.classroom.course import Assignment, Course, Student, read, students
 from shardwise.classroom.gradebook import DATABASE, opened
 from translations import CourseError
 
@@ -89,7 +89,7 @@ def sheet(folder: Path) -> Sheet:
         names = {each.name: each for each in book.assignments}
         known = {each.id: each for each in students(folder)}
         known |= {each.id: _student(each) for each in book.students if each.id not in known}
-        asked = [each for each in course.assignments if each.resit_of is None and each.id in names]
+        asked = [each for each in course.assignments if each.resit_of is None and _counts(each, names.get(each.id))]
         own = {each.id for each in course.assignments}
         columns = [Column(id=each.id, of=_of(names[each.id])) for each in asked]
         columns += [Column(id=name, of=_of(row)) for name, row in sorted(names.items()) if name not in own]
@@ -101,6 +101,15 @@ def sheet(folder: Path) -> Sheet:
             if score is not None:
                 scores[student, column.id] = score
     return Sheet(course=course, students=tuple(known.values()), columns=tuple(columns), scores=scores)
+
+
+def _counts(assignment: Assignment, row: Any) -> bool:
+    """Whether an assignment is a column yet: somebody's work is graded, or it was due. One that has not been given out
+    takes nothing from anybody's share.
+    """
+    if row is None:
+        return False
+    return bool(row.submissions) or (assignment.due is not None and assignment.due <= datetime.now(UTC))
 
 
 def _taken(course: Course, student: str, column: Column, found: Mapping[tuple[str, str], Score]) -> Score | None:

@@ -24,6 +24,7 @@ from shardwise.record import Record
 from tests.shardwise import answers
 from translations import CourseError, language, translator
 
+notebook_hash = pytest.importorskip("nbgrader.utils").notebook_hash
 api = pytest.importorskip("nbgrader.api", reason="nbgrader is not here (make classroom), so this test is skipped.")
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")  # nbgrader's own adding of submissions
@@ -37,6 +38,7 @@ assignments:
   - {id: zero-1, due: 2026-10-01 23:59 Europe/Amsterdam}
   - {id: zero-2, students: [ann, bo]}
   - {id: zero-1-again, exercise: zero-1, resit_of: zero-1}
+  - {id: recompute}
 marks: {scale: [[0, 1], [55, 5.5], [100, 10]], decimals: 1, pass: 55}
 extensions: {bo: {zero-1: 2026-10-03 23:59 Europe/Amsterdam}}
 """
@@ -80,6 +82,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
             put(book, "zero-1", "sara", None)
             put(book, "zero-2", "ann", 20)
             put(book, "zero-1-again", "bo", 16)
+            book.update_or_create_assignment("recompute")  # made, and not yet given out
     return place
 
 
@@ -335,13 +338,22 @@ def test_all_of_a_student_goes_and_all_of_the_others_stays(folder: Path, tmp_pat
             (folder / name / who / "zero-1").mkdir(parents=True)
             (folder / name / who / "zero-1" / "zero-1.ipynb").write_text("{}", encoding="utf-8")
         (exchange / "ml101" / "inbound" / f"{who}+zero-1+2026-10-01 12:00:00 UTC+x").mkdir(parents=True)
+        kept = folder / "feedback" / who / "zero-1"
+        (kept / "zero-1.html").write_text("told", encoding="utf-8")
+        (kept / "submission_secret.txt").write_text(f"secret of {who}", encoding="utf-8")
+        (exchange / "ml101" / "feedback").mkdir(exist_ok=True)
+        name = notebook_hash(secret=f"secret of {who}", notebook_id="zero-1")
+        (exchange / "ml101" / "feedback" / f"{name}.html").write_text("told", encoding="utf-8")
+    (folder / "class.yaml.before").write_text("extensions: {bo: {}}", encoding="utf-8")
     found = retention.find(folder, "bo")
-    assert len(found.paths) == 5
+    assert len(found.paths) == 7
     assert found.submissions == 2
     retention.purge(folder, ["bo"])
     assert not retention.find(folder, "bo").paths
     assert retention.find(folder, "bo").submissions == 0
-    assert len(retention.find(folder, "ann").paths) == 5
+    assert len(retention.find(folder, "ann").paths) == 6
+    (left_page,) = (exchange / "ml101" / "feedback").iterdir()
+    assert left_page.stem == notebook_hash(secret="secret of ann", notebook_id="zero-1")
     left = [path for path in [*folder.rglob("*"), *exchange.rglob("*")] if "bo" in path.name.split("+")]
     assert left == []
     for path in [each for each in folder.rglob("*") if each.is_file()]:
