@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from shardwise.service.mail import Mail
 from shardwise.service.settings import Settings
 from shardwise.service.signing import Issuing
 from shardwise.service.store import Store
+from translations import CourseError
 
 
 def make_core(
@@ -41,19 +43,32 @@ def make_core(
         store=store,
         mail=Mail(settings),
         exams=Exams(settings.exams),
-        issuing=issuing if issuing is not None else issuer_of(settings.issuer),
+        issuing=issuing if issuing is not None else issuer_of(settings.issuer, signer=settings.signer),
         clock=clock,
     )
 
 
-def issuer_of(folder: Path | None) -> Issuing | None:
-    """The issuer in a folder, with the signer that its settings name."""
+def issuer_of(folder: Path | None, *, signer: str | None = None) -> Issuing | None:
+    """The issuer in a folder, with the signer that the settings name (`module:function`, called with the issuer), or
+    that of its key file. Raises CourseError where that gives no signer of the key that the issuer publishes.
+    """
     if folder is None:
         return None
     from certificates import office
 
     issuer = office.read(folder)
-    return Issuing(issuer=issuer, signer=office.signer(folder, issuer), folder=folder)
+    if signer is None:
+        return Issuing(issuer=issuer, signer=office.signer(folder, issuer), folder=folder)
+    try:
+        module, _, function = signer.partition(":")
+        found = getattr(import_module(module), function)(issuer)
+        if (found.did, found.key_id, found.public_key) != (issuer.did, issuer.key.id, issuer.key.public):
+            raise ValueError(f"{found.key_id} is not {issuer.key.id}")
+    except CourseError:
+        raise
+    except Exception as error:  # whatever an operator's own module does wrong is told before anything listens
+        raise CourseError("shardwise.service-no-signer", name=signer, reason=error) from error
+    return Issuing(issuer=issuer, signer=found, folder=folder)
 
 
 def create_app(

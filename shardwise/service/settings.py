@@ -69,10 +69,11 @@ class Hub:
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """`data`: the folder of the service's own files (mode 0700). `public_url`: where people reach it, without a slash
-    at the end. `exams`: the folder of exam policies. `issuer`: the folder that `shardwise issuer init` made.
-    `administrators`: e-mail addresses, hub or OIDC subjects whose account is an administrator's from its first
-    sign-in. `accounts`: who may have an account by e-mail: whoever asks (`open`), whoever is in a cohort or an
-    administrator (`invited`), nobody (`off`). `proxies`: addresses whose X-Forwarded-For is believed.
+    at the end. `exams`: the folder of exam policies. `issuer`: the folder that `shardwise issuer init` made. `signer`:
+    `module:function` that gives the issuer's signer, where its key is in no file here. `administrators`: e-mail
+    addresses, hub or OIDC subjects whose account is an administrator's from its first sign-in. `accounts`: who may have
+    an account by e-mail: whoever asks (`open`), whoever is in a cohort or an administrator (`invited`), nobody (`off`).
+    `proxies`: addresses whose X-Forwarded-For is believed.
     """
 
     data: Path
@@ -83,6 +84,7 @@ class Settings:
     port: int = 8470
     exams: Path | None = None
     issuer: Path | None = None
+    signer: str | None = None
     administrators: tuple[str, ...] = ()
     accounts: Literal["open", "invited", "off"] = "invited"
     smtp: Smtp | None = None
@@ -162,6 +164,7 @@ def load(file: Path | None = None, *, environ: Mapping[str, str] | None = None, 
         secret=values.secret("secret") or _own_secret(data),
         exams=values.path("exams"),
         issuer=values.path("issuer"),
+        signer=values.take("signer") or None,
         administrators=values.listed("administrators"),
         accounts=values.one_of("accounts", ("invited", "open", "off")),  # type: ignore[arg-type]
         smtp=_smtp(values),

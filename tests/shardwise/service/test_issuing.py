@@ -4,6 +4,7 @@ replaces.
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,14 +17,25 @@ import pytest
 from sqlalchemy import func, select
 
 import certificates
-from certificates import status
+from certificates import status, trust
 from certificates.issuer import issue
 from certificates.status import Place
 from shardwise.service import attempts, erasing, issuing
+from shardwise.service.app import issuer_of
 from shardwise.service.core import Core
 from shardwise.service.store import Conflict, Missing
 from shardwise.service.tables import Certificate, StatusEntry
-from tests.shardwise.service.making import Clock, begun, core_of, exam_folder, pass_exam, person, sitting
+from tests.certificates import issuers
+from tests.shardwise.service.making import (
+    Clock,
+    begun,
+    core_of,
+    exam_folder,
+    issuer_folder,
+    pass_exam,
+    person,
+    sitting,
+)
 from translations import CourseError
 
 
@@ -311,3 +323,57 @@ def test_months_end_where_months_end(at: str, months: int, day: str) -> None:
     from datetime import datetime
 
     assert issuing.months_later(datetime.fromisoformat(at), months) == datetime.fromisoformat(day)
+
+
+MODULE = """
+from certificates import office
+from pathlib import Path
+
+FOLDER = Path({folder!r})
+
+class Module:
+    '''As a hardware module has it: four members, and a key that is handed out to nobody.'''
+
+    def __init__(self, inner):
+        self.did, self.key_id, self.public_key, self._inner = inner.did, inner.key_id, inner.public_key, inner
+        self.signed = 0
+
+    def sign(self, data):
+        self.signed += 1
+        return self._inner.sign(data)
+
+def module(issuer):
+    return Module(office.signer(FOLDER, issuer))
+
+def of_another(issuer):
+    other = module(issuer)
+    other.public_key = bytes(32)
+    return other
+
+def broken(issuer):
+    raise OSError("no card in the reader")
+"""
+
+
+def test_the_key_may_lie_in_a_module_that_the_settings_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = issuer_folder(tmp_path / "issuer")
+    (tmp_path / "card_of_this_test.py").write_text(MODULE.format(folder=str(folder)), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = issuer_of(folder, signer="card_of_this_test:module")
+    assert found is not None
+    made = issue(
+        issuers.exam_in("en"),
+        issuer=found.issuer,
+        signer=found.signer,
+        status=Place(number=1, index=7),
+        language="en",
+    )
+    assert found.signer.signed == 1  # type: ignore[attr-defined]
+    trusted = trust.parse(json.dumps(found.issuer.trust.as_json()).encode())
+    assert certificates.verify(made.jwt.encode(), trust=trusted).verdict == "status-not-checked"
+    for name in ("of_another", "broken", "missing"):
+        with pytest.raises(CourseError) as refused:
+            issuer_of(folder, signer=f"card_of_this_test:{name}")
+        assert refused.value.id == "shardwise.service-no-signer"
+    with pytest.raises(CourseError):
+        issuer_of(folder, signer="there.is.no.such:module")
