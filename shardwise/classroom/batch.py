@@ -17,7 +17,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,12 +25,15 @@ from typing import Any, Protocol
 from shardwise.classroom import course as classes
 from shardwise.classroom import handed_in, journal
 from shardwise.classroom.course import Course
-from shardwise.classroom.result import Result, State, nothing, read
+from shardwise.classroom.result import Part, Result, State, nothing, read
 from translations import CourseError, translator
 from translations import language as find_language
 
 SUBMITTED = "submitted"
 RESULTS = "results"
+FEEDBACK = "feedback"
+TOLD = ("fault", "numbers")
+"""The parts whose right answers feedback names."""
 TRIES = 3
 """How often one submission is begun before it is said that it ends the grader."""
 _NOTED = re.compile(r"(\S+[ T][\d:.]+) *([A-Za-z/_+-]*)")
@@ -208,7 +211,30 @@ def graded(job: Job, *, sandboxed: bool) -> Result:
         student=job.student,
         assignment=job.assignment,
     )
-    return _kept(job, result)
+    return _kept(job, settled(job, result))
+
+
+def settled(job: Job, result: Result) -> Result:
+    """The result with no more points in `TOLD` than the work had for which feedback was made: that names the answers.
+
+    The same work graded again is another matter: then a check was wrong, or is now.
+    """
+    try:
+        known = read(job.out)
+    except CourseError:
+        return result
+    pages = job.folder / FEEDBACK / job.student / job.assignment
+    if known.state != "graded" or known.digest == job.digest or not any(pages.glob("*.html")):
+        return result
+    said = translator(find_language(result.language))("shardwise.grade-told-before")
+    return result.about(parts=tuple(_at_most(each, known.part(each.name), said) for each in result.parts))
+
+
+def _at_most(part: Part, before: Part | None, said: str) -> Part:
+    most = 0.0 if before is None else before.points or 0.0
+    if part.name not in TOLD or part.points is None or part.points <= most:
+        return part
+    return replace(part, points=most, message=said)
 
 
 def _kept(job: Job, result: Result) -> Result:

@@ -26,7 +26,7 @@ from shardwise.classroom.visible import visible
 from translations import CourseError, Translator, formats, translator
 from translations import language as find_language
 
-FOLDER = "feedback"
+FOLDER = batch.FEEDBACK
 CODE_SHOWN = 40_000
 """Characters of a student's own code that a page shows."""
 STYLE = Path(__file__).with_suffix(".css")

@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -208,3 +209,28 @@ def test_without_a_sandbox_nobody_is_graded_unless_asked(tmp_path: Path, monkeyp
     taken = subprocess.run([*command, "--unsafe"], capture_output=True, text=True, timeout=120, check=False)
     assert taken.returncode == 0, taken.stderr
     assert not result.read(result_path(tmp_path, student="anna", assignment=EXERCISE)).sandboxed
+
+
+def test_feedback_settles_the_parts_whose_answers_it_names(tmp_path: Path) -> None:
+    """What is handed in after it earns no more there; without feedback, or graded again as it was, it may."""
+    course = made(tmp_path, students={"anna": "nl"})
+    whole = right_answers(course, "anna")
+    hand_in(tmp_path, "anna", STUB)
+    (first,) = grade(tmp_path)
+    place = hand_in(tmp_path, "anna", {name: text for name, text in whole.items() if name != "code"})
+    (job,) = batch.jobs(tmp_path, student="anna")
+    parts = tuple(replace(each, points=each.of) if each.name in batch.TOLD else each for each in first.result.parts)
+    better = first.result.about(parts=parts, digest=job.digest)
+    assert batch.settled(job, better) == better
+    pages = tmp_path / batch.FEEDBACK / "anna" / EXERCISE
+    pages.mkdir(parents=True)
+    (pages / f"{EXERCISE}.html").write_text("told", encoding="utf-8")
+    (again,) = grade(tmp_path)
+    for name in batch.TOLD:
+        part, before = again.result.part(name), first.result.part(name)
+        assert part is not None
+        assert before is not None
+        assert part.points == before.points == 0
+        assert "feedback" in part.message.lower()
+    assert batch.settled(batch.jobs(tmp_path, student="anna")[0], better) == better, "the same work, graded again"
+    assert place.is_dir()
