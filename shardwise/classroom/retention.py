@@ -43,9 +43,7 @@ def find(folder: Path, student: str) -> Found:
     """Everything of one student in a course folder and, where `class.yaml` names it, in the exchange."""
     course = classes.read(folder)
     paths = [folder / name / student for name in FOLDERS if (folder / name / student).exists()]
-    paths += [
-        each for each in (folder / BEFORE, folder / FOLDER_OF_CLUSTERS) if each.exists()
-    ]
+    paths += [each for each in (folder / BEFORE, folder / FOLDER_OF_CLUSTERS) if each.exists()]
     if course.exchange:
         area = Path(course.exchange).expanduser() / course.id
         paths += [*_exchanged(area, student), *_pages(area, folder, student)]
