@@ -30,6 +30,10 @@ NEEDS = {
         lambda: shutil.which("node") is not None,
         "Node.js is not here, so this test is skipped (apt install nodejs npm).",
     ),
+    "poppler": (
+        lambda: shutil.which("pdftoppm") is not None,
+        "pdftoppm is not here, so the code on a printed certificate is not read (apt install poppler-utils).",
+    ),
     "bwrap": (
         lambda: shutil.which("bwrap") is not None,
         "bubblewrap is not here, so this test is skipped (apt install bubblewrap).",
