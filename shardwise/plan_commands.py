@@ -172,6 +172,8 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
         tokens: Annotated[float | None, Option("--tokens", help="cli-plan-tokens")] = None,
         step_seconds: Annotated[float | None, Option("--step-seconds", help="cli-plan-step-seconds")] = None,
         price: Annotated[float | None, Option("--price", help="cli-plan-price")] = None,
+        pue: Annotated[float | None, Option("--pue", help="cli-plan-pue")] = None,
+        grid: Annotated[float | None, Option("--grid", help="cli-plan-grid")] = None,
         precision: Annotated[str, Option("--precision", help="cli-plan-precision")] = "bf16",
         dp: Dp = 1,
         tp: Tp = 1,
@@ -200,12 +202,17 @@ def add(app: typer.Typer, *, print_json: Printer, right_use: Callable[[], Any]) 
                 sequence=sequence, recompute=recompute, sequence_parallel=sequence_parallel, interleave=interleave,
                 stages=stages, stack=stack,
             )  # fmt: skip
-            positive(tokens=tokens, step_seconds=step_seconds, price=price)
+            positive(tokens=tokens, step_seconds=step_seconds, price=price, pue=pue, grid=grid)
             if price is not None and tokens is None:
                 raise CourseError("shardwise.plan-price-alone")
+            if (pue is not None or grid is not None) and tokens is None:
+                raise CourseError("shardwise.plan-place-alone")
+            if pue is not None and pue < 1:
+                raise CourseError("shardwise.plan-pue", value=pue)
             found = planner.throughput(
-                plan, gpu=card, tokens=tokens, step_seconds=step_seconds, price=price, precision=precision
-            )
+                plan, gpu=card, tokens=tokens, step_seconds=step_seconds, price=price, pue=pue or 1.0, grid=grid,
+                precision=precision,
+            )  # fmt: skip
         if as_json:
             print_json(found.as_json())
         else:

@@ -158,7 +158,11 @@ def throughput(found: Throughput, *, text: Translator) -> None:
     table.add_row(text("shardwise.plan-rate-each"), formats.number(found.tflops_per_gpu, language))
     table.add_row(text("shardwise.plan-mfu"), formats.percent(found.mfu, language))
     table.add_row(text("shardwise.plan-hfu"), formats.percent(found.hfu, language))
-    for name, value in (("days", found.days), ("cost", found.cost), ("energy", found.energy_kwh)):
+    table.add_row(text("shardwise.plan-tokens-a-day"), formats.number(found.tokens_a_day, language))
+    for name, value in (
+        ("days", found.days), ("gpu-hours", found.gpu_hours), ("cost", found.cost), ("energy", found.energy_kwh),
+        ("site", found.site_kwh if found.site_kwh != found.energy_kwh else None), ("co2", found.co2_kg),
+    ):  # fmt: skip
         if value is not None:
             table.add_row(text(f"shardwise.plan-{name}"), formats.number(value, language))
     show(table, console, text.language)

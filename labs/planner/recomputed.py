@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import yaml
 
-from labs.planner import activations, estimators, zero
+from labs.planner import activations, costs, estimators, zero
 from labs.planner.models import gpt, model
 
 FOLDER = Path(__file__).parent / "published"
@@ -714,3 +714,22 @@ def _(row: Row) -> Value:
     rate = facts("reliability_2025")["rate"]
     nodes = row["gpus"] / rate["node_gpus"]
     return within(lambda failures: 24 * 1000 / (failures * nodes), rate["per_1000_node_days"])
+
+
+# --- energy
+
+
+def _site_kwh(row: Row) -> float:
+    return costs.energy_kwh(hours=row["gpu_hours"], watts=row["watts"], pue=facts("llama_2023")["place"]["pue"])
+
+
+@_of("llama_2023", "t15", "mwh")
+def _(row: Row) -> Value:
+    """GPU hours, the GPUs' rated power, and what the building adds."""
+    return _site_kwh(row) / 1000
+
+
+@_of("llama_2023", "t15", "tonnes")
+def _(row: Row) -> Value:
+    """At one grid's average for all."""
+    return costs.co2_kg(kwh=_site_kwh(row), grid=facts("llama_2023")["place"]["grid"]) / 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from labs.planner import activations, links, zero
+from labs.planner import activations, costs, links, zero
 from labs.planner.configuration import Configuration, Stack
 from labs.planner.models import gpt, model, padded
 from labs.planner.recomputed import Cell, Value, decimals, facts, iteration, reasons, within
@@ -191,6 +191,17 @@ def _(fact: Any, _: Key) -> Value:
 @_fact("bloom_176b", "m104b", "states_gb")
 def _(fact: Any, _: Key) -> Value:
     return fact["bytes_per_param"] * fact["params_gpu_with_emb"] / 1e9
+
+
+@_fact("bloom_176b", "carbon", "kwh")
+def _(fact: Any, _: Key) -> Value:
+    """GPU hours at the GPUs' rated power."""
+    return costs.energy_kwh(hours=fact["gpu_hours"], watts=fact["watts"])
+
+
+@_fact("bloom_176b", "carbon", "tonnes")
+def _(fact: Any, _: Key) -> Value:
+    return costs.co2_kg(kwh=fact["kwh"], grid=fact["grid"]) / 1000
 
 
 @_fact("bloom_176b", "layout", "gpus")

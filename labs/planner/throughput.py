@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from labs.planner import activations
 from labs.planner.configuration import Configuration
+from labs.planner.costs import Place, costs, tokens_a_day
 from labs.planner.hardware import Accelerator
 from labs.planner.links import axes, in_the_open
 from translations import CourseError
@@ -24,7 +25,8 @@ LAYER = 0.48
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
     """One layout on one cluster. `bubble` is the idle share of the whole step; `mfu` counts the model's own
-    operations, `hfu` the recomputed ones as well. Without a token budget there are no days.
+    operations, `hfu` the recomputed ones as well. Without a token budget there are no days. `energy_kwh` is that of the
+    accelerators, `site_kwh` with what the building adds.
     """
 
     seconds_per_step: float
@@ -32,9 +34,13 @@ class Throughput:
     tflops_per_gpu: float
     mfu: float
     hfu: float
+    tokens_a_day: float
     days: float | None
+    gpu_hours: float | None
     cost: float | None
     energy_kwh: float | None
+    site_kwh: float | None
+    co2_kg: float | None
 
     def as_json(self) -> dict[str, float | None]:
         return {name: getattr(self, name) for name in self.__slots__}
@@ -109,10 +115,13 @@ def throughput(
     tokens: float | None = None,
     step_seconds: float | None = None,
     price: float | None = None,
+    pue: float = 1.0,
+    grid: float | None = None,
     precision: str = "bf16",
 ) -> Throughput:
-    """The whole account. `step_seconds` is a measured step, in place of the model's; `price` what an accelerator costs
-    an hour; `precision` that of the layers' products, whose peak the utilizations are shares of.
+    """The whole account. `step_seconds` is a measured step, in place of the model's; `price`, `pue` and `grid` are
+    those of the place (`costs.Place`); `precision` that of the layers' products, whose peak the utilizations are shares
+    of.
     """
     plan.checked()
     peak = gpu.peak_of(precision)
@@ -120,16 +129,21 @@ def throughput(
     if step == float("inf"):
         raise CourseError("labs.plan-no-network", gpu=gpu.title, node=gpu.node)
     model, hardware = step_flops(plan, recompute="none"), step_flops(plan)
-    days = None
+    days = spent = None
     if tokens is not None:
         days = days_of(tokens=tokens, sequences=plan.global_batch, length=plan.length, seconds=step)
+        spent = costs(gpus=plan.gpus, days=days, watts=gpu.watts, place=Place(price=price, pue=pue, grid=grid))
     return Throughput(
         seconds_per_step=step,
         bubble=bubble(plan),
         tflops_per_gpu=hardware / plan.gpus / step / 1e12,
         mfu=model / plan.gpus / step / peak,
         hfu=hardware / plan.gpus / step / peak,
+        tokens_a_day=tokens_a_day(sequences=plan.global_batch, length=plan.length, seconds=step),
         days=days,
-        cost=None if days is None or price is None else 24 * days * plan.gpus * price,
-        energy_kwh=None if days is None or gpu.watts is None else 24 * days * plan.gpus * gpu.watts / 1000,
+        gpu_hours=spent.hours if spent else None,
+        cost=spent.money if spent else None,
+        energy_kwh=spent.energy_kwh if spent else None,
+        site_kwh=spent.site_kwh if spent else None,
+        co2_kg=spent.co2_kg if spent else None,
     )

@@ -40,9 +40,19 @@ def test_memory_of_parameters_alone_is_the_papers_table(capsys: Printed) -> None
 def test_throughput_and_traffic_and_plan_print_their_json(capsys: Printed) -> None:
     assert run("throughput", *BLOOM, "--gpu", "a100-80", "--batch", "2048", "--tokens", "366e9", "--json") == 0
     data = json.loads(capsys.readouterr().out)
-    names = ("seconds_per_step", "bubble", "tflops_per_gpu", "mfu", "hfu", "days", "cost", "energy_kwh")
+    names = (
+        "seconds_per_step", "bubble", "tflops_per_gpu", "mfu", "hfu", "tokens_a_day", "days", "gpu_hours", "cost",
+        "energy_kwh", "site_kwh", "co2_kg",
+    )  # fmt: skip
     assert set(data) == set(names)
     assert data["cost"] is None
+    assert data["co2_kg"] is None
+    place = ("--pue", "1.2", "--grid", "57")
+    asked = ("throughput", *BLOOM, "--gpu", "a100-80", "--batch", "2048", "--tokens", "366e9", *place, "--json")
+    assert run(*asked) == 0
+    there = json.loads(capsys.readouterr().out)
+    assert there["energy_kwh"] == data["energy_kwh"]
+    assert there["co2_kg"] == pytest.approx(data["energy_kwh"] * 1.2 * 0.057)
     assert run("traffic", *BLOOM, "--gpu", "a100-80", "--batch", "2048", "--json") == 0
     data = json.loads(capsys.readouterr().out)
     assert set(data["axes"]) == {"tensor", "context", "data", "pipeline"}
@@ -61,7 +71,7 @@ def test_tables_speak_every_language(language: str, capsys: Printed, monkeypatch
         ("memory", "--model", "gpt3", "--dp", "1", "--zero", "1", "--tp", "8", "--pp", "4", "--gpu", "a100-80"),
         ("memory", "--params", "1e9"),
         ("traffic", *BLOOM, "--gpu", "tpu-v4"),
-        ("throughput", *BLOOM, "--gpu", "h100", "--tokens", "1e9", "--price", "2"),
+        ("throughput", *BLOOM, "--gpu", "h100", "--tokens", "1e9", "--price", "2", "--pue", "1.1", "--grid", "380"),
         ("plan", "gpt-7.5b", "--gpus", "8", "--gpu", "a100-80", "--batch", "16"),
         ("compare-estimators", *BLOOM, "--recompute", "full"),
         ("compare-estimators",),
@@ -174,6 +184,8 @@ def test_a_model_of_ones_own_comes_from_a_file(tmp_path: Path, capsys: Printed) 
         (("throughput", "--model", "bloom", "--gpu", "h100", "--tokens", "1e300"), "at most"),
         (("throughput", "--model", "bloom", "--gpu", "h100", "--step-seconds", "1e-300"), "0.000001"),
         (("throughput", "--model", "bloom", "--gpu", "h100", "--price", "2"), "--tokens"),
+        (("throughput", "--model", "bloom", "--gpu", "h100", "--grid", "57"), "--tokens"),
+        (("throughput", "--model", "bloom", "--gpu", "h100", "--tokens", "1e9", "--pue", "0.9"), "1 at least"),
     ],
 )
 def test_wrong_use_says_what_works(words: tuple[str, ...], told: str, capsys: Printed) -> None:

@@ -36,7 +36,7 @@ def test_every_number_that_a_formula_determines_comes_out() -> None:
     assert not [line(cell) for cell in off if not cell.why], (
         "printed numbers that the formula does not give, unexplained"
     )
-    assert len(off) <= 24, "a formula has become worse"
+    assert len(off) <= 25, "a formula has become worse"
 
 
 def test_what_is_explained_is_off() -> None:
@@ -91,6 +91,7 @@ def test_every_formula_has_its_column() -> None:
         ("palm", "540.4"),
         ("llama3-405b", "406"),
         ("deepseek-v3", "671"),
+        ("mixtral", "46.7"),
     ],
 )
 def test_models_have_the_parameters_that_their_papers_print(name: str, printed: str) -> None:
@@ -101,6 +102,7 @@ def test_bloom_has_its_parameters_exactly() -> None:
     """70 layers, the padded vocabulary, no position table, a norm after the embedding: the README's formula."""
     assert models.model("bloom").parameters == 70 * (12 * 14336**2 + 13 * 14336) + 250880 * 14336 + 4 * 14336
     assert models.model("deepseek").active_parameters / 1e9 == pytest.approx(37, rel=0.02)
+    assert models.model("mixtral").active_parameters / 1e9 == pytest.approx(12.9, rel=0.005)
     assert models.padded(50257, tensor=8) == 51200
     assert models.padded(250680, tensor=4) == 250880
 
