@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from shardwise.exporting import WIDGET, Offline, formulas
+from lessons.formulas import formulas
+from shardwise.exporting import WIDGET, Offline
 
 
 @pytest.mark.parametrize("text", ["`$a$`", "```sh\necho $HOME $PATH\n```", r"\$5 and \$6", "5$ and 6$", "no formula"])
