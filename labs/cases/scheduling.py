@@ -126,6 +126,17 @@ class Account:
         return self.tokens / self.iterations
 
 
+def latencies(schedule: Sequence[Iteration]) -> list[int]:
+    """Of each request, the iterations from its arrival to its last token, in the order in which they came."""
+    done = {
+        request: each.time + 1 - request.arrives
+        for each in schedule
+        for _, request, written in each.pairs()
+        if written < request.new
+    }
+    return [done[request] for request in sorted(done, key=lambda request: request.number)]
+
+
 def account(schedule: Sequence[Iteration]) -> Account:
     done: dict[int, int] = {}
     first: dict[int, int] = {}

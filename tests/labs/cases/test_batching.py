@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labs.cases.scheduling import SCHEDULERS, Request, account, continuous, requests, static
+from labs.cases.scheduling import SCHEDULERS, Request, account, continuous, latencies, requests, static
 
 streams = st.builds(
     requests,
@@ -51,3 +51,5 @@ def test_a_small_case_by_hand() -> None:
     assert (waiting.iterations, waiting.held, waiting.empty, waiting.filled) == (6, 3, 2, 2)
     assert (flowing.iterations, flowing.held, flowing.empty, flowing.filled) == (4, 0, 1, 2)
     assert (waiting.mean_latency, flowing.mean_latency) == ((4 + 1 + 5) / 3, (4 + 1 + 2) / 3)
+    assert latencies(list(static(asked, slots=2))) == [4, 1, 5]
+    assert latencies(list(continuous(asked, slots=2))) == [4, 1, 2]
