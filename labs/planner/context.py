@@ -71,7 +71,7 @@ def lasts(*, ranks: int, order: str, sequence: int = 2**20) -> float:
     chunks (2 N - 1) / N in naive order.
     """
     found = work(sequence=sequence, ranks=ranks, order=order)
-    longest = sum(max(turn) for turn in zip(*found, strict=True))
+    longest: int = sum(max(turn) for turn in zip(*found, strict=True))
     return longest * ranks / sum(map(sum, found))
 
 
