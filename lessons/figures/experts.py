@@ -67,10 +67,7 @@ def to_the_experts(wanted: Wanted, *, experts: int, places: int) -> Figure:
                 expert = rank * here + number
                 at = y + gap - 12 + number * row * 1.6
                 name = said("experts-expert", expert=expert)
-                if sheet.rtl:
-                    sheet.text(WIDTH - MARGIN, at + row / 2, name, at="right", size=SMALL_SIZE)
-                else:
-                    sheet.text(right + wide + 10, at + row / 2, name, size=SMALL_SIZE)
+                sheet.text(right + wide + 10, at + row / 2, name, size=SMALL_SIZE)
                 for source in range(ranks):
                     x = right + source * cell * places
                     _places(sheet, x, at, cell, row, source, found[source][expert], places)

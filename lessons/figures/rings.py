@@ -19,7 +19,7 @@ SHADES = ("activations", "parameters", "gradients", "optimizer_states", "tempora
 
 
 def scores_by_rank(*, ranks: int, order: str, title: str) -> Figure:
-    """The scores of a causal sequence in chunks: whose queries, whose keys, and the turn of the ring in which they meet."""
+    """The scores of a causal sequence in chunks: whose queries, whose keys, and in which turn they meet."""
     places = Places(length=2 * ranks, ranks=ranks, order=order)
     owner = {chunk: rank for rank in range(ranks) for chunk in places.chunks(rank)}
     turns = {
@@ -56,13 +56,8 @@ def scores_by_rank(*, ranks: int, order: str, title: str) -> Figure:
             pairs = work(sequence=2**20, ranks=ranks, order=order)[row]
             blocks = said("ring-blocks", blocks=_blocks(sum(pairs), ranks=ranks))
             sheet.swatch(SHADES[row], x, y - 13, 20, 16)
-            sheet.text(x + 30, y, name, size=LABEL_SIZE, weight=600) if not sheet.rtl else sheet.text(
-                WIDTH - MARGIN, y, name, at="right", size=LABEL_SIZE, weight=600
-            )
-            if sheet.rtl:
-                sheet.text(WIDTH - MARGIN, y + 18, blocks, at="right", size=SMALL_SIZE)
-            else:
-                sheet.text(x + 30, y + 18, blocks, size=SMALL_SIZE)
+            sheet.text(x + 30, y, name, size=LABEL_SIZE, weight=600)
+            sheet.text(x + 30, y + 18, blocks, size=SMALL_SIZE)
         told = [
             said("ring-scores-alt", rank=rank, turns=words.listed(_turns(turns, owner, rank)),
                  blocks=_blocks(sum(work(sequence=2**20, ranks=ranks, order=order)[rank]), ranks=ranks))
@@ -98,8 +93,8 @@ def _number(sheet: Sheet, x: float, y: float, told: str) -> None:
 
 
 def ring_turns(counted: dict[str, Sequence[Sequence[int]]], *, title: str) -> Figure:
-    """When each rank weighs and when it waits, turn by turn, for each order by its name: the pairs of each rank and turn,
-    as a lab counts them. A turn lasts until the busiest rank is done.
+    """When each rank weighs and when it waits, turn by turn, for each order by its name: the pairs of each rank and
+    turn, as a lab counts them. A turn lasts until the busiest rank is done.
     """
 
     def draw(language: Language) -> Svg:
@@ -133,11 +128,7 @@ def ring_turns(counted: dict[str, Sequence[Sequence[int]]], *, title: str) -> Fi
                     x += lasts * scale
                     sheet.line(x, y - 3, x, y + thick + 3, opacity=0.6)
                 told = said("ring-share", share=words.percent(shares[rank]))
-                sheet.text(
-                    right + 10, y + thick / 2 + 4, told, size=SMALL_SIZE, ltr=not sheet.rtl
-                ) if not sheet.rtl else (
-                    sheet.text(WIDTH - MARGIN, y + thick / 2 + 4, told, at="right", size=SMALL_SIZE)
-                )
+                sheet.text(right + 10, y + thick / 2 + 4, told, size=SMALL_SIZE)
             lines += [(said(f"ring-{order}"), rank, words.percent(share)) for rank, share in enumerate(shares)]
         sentences = [
             said("ring-turns-alt", order=said(f"ring-{order}"), share=words.percent(idle(found)),
