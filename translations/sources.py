@@ -36,7 +36,12 @@ SHOWN = (
     "labs/strategies/[!_]*.py",
     "labs/model.py",
     "labs/data.py",
+    "labs/stacks/what_ran.py",
+    "labs/stacks/megatron_here.py",
+    "labs/cases/group_relative.py",
+    "labs/cases/serving.py",
     "labs/planner/allocator.py",
+    "labs/planner/realistic.py",
     "labs/telemetry/profiling.py",
     "labs/telemetry/trace.py",
 )

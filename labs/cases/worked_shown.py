@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from labs.cases.worked import Case, Row
+from labs.telemetry.drawing import Table
 from labs.telemetry.drawing.published import Compared, beside_published
 from labs.telemetry.drawing.svg import Svg
 from translations import Language, Translator, translator
@@ -52,3 +55,35 @@ def figure(case: Case, language: Language | str) -> Svg:
         if row.published is not None
     ]
     return beside_published(rows, message=text(f"labs.case-title-{case.name}"), language=language)
+
+
+def compared(case: Case) -> Callable[[Language], Table]:
+    """Every quantity: printed, computed, and why they part where they do."""
+
+    def draw(language: Language) -> Table:
+        text = translator(language)
+        rows = [
+            (
+                name(row, text),
+                printed(row, text),
+                value(row, row.computed, language),
+                text(f"labs.case-why-{row.why}") if row.why and row.off else "",
+            )
+            for row in case.rows
+        ]
+        header = [text(f"labs.telemetry-published-{each}") for each in ("quantity", "printed", "computed")]
+        return Table(rows, header=[*header, text("labs.case-why-column")], language=language)
+
+    return draw
+
+
+def solved(case: Case) -> Callable[[Language], Table]:
+    """What the team had to solve, and where it says so."""
+
+    def draw(language: Language) -> Table:
+        text = translator(language)
+        rows = [(text(f"labs.case-{id}"), source) for id, source in case.solved.items()]
+        header = [text("labs.case-solved-column"), text("labs.case-source-column")]
+        return Table(rows, header=header, language=language)
+
+    return draw

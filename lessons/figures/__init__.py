@@ -33,10 +33,10 @@ from lessons.figures.pipelines import messages, schedule, stages
 from lessons.figures.planned import links_of, memory_of, step_of
 from lessons.figures.precisions import bytes_by_recipe, half_spacing, magnitudes, number_formats
 from lessons.figures.products import regions, split_heads, split_loss, split_products
-from lessons.figures.rewards import one_try_and_many, rewards_of_seeds
+from lessons.figures.rewards import grpo_round, one_try_and_many, rewards_of_seeds
 from lessons.figures.rings import ring_turns, scores_by_rank
 from lessons.figures.roofline import roofline
-from lessons.figures.serving import slots, token_times
+from lessons.figures.serving import reading_in_turn, slots, token_times
 from lessons.figures.sharded import shardings
 from lessons.figures.stacks import decision, layers_of_software, on_amd, remarks, rows_by_head
 from lessons.figures.zero import collectives_in_a_step, gradients_through_backward
@@ -63,6 +63,7 @@ __all__ = [
     "gathers_in_a_step",
     "gradients_in_backward",
     "gradients_through_backward",
+    "grpo_round",
     "half_spacing",
     "kept_by_operation",
     "kept_in_backward",
@@ -83,6 +84,7 @@ __all__ = [
     "on_ranks",
     "one_try_and_many",
     "over_steps",
+    "reading_in_turn",
     "regions",
     "remarks",
     "rewards_of_seeds",

@@ -6,7 +6,9 @@ from statistics import fmean
 
 from labs.cases.grpo_runs import runs
 from labs.telemetry.drawing import Svg
+from labs.telemetry.drawing.legend import LABEL_SIZE, MARGIN, SMALL_SIZE, WIDTH, titled_sheet
 from labs.telemetry.drawing.rewards import lines_over_steps
+from labs.telemetry.drawing.svg import Sheet, wrapped
 from lessons.figures.base import Figure, Said
 from translations import Language
 from translations.formats import percent
@@ -48,3 +50,51 @@ def one_try_and_many() -> Figure:
         return lines_over_steps(lines, language=language, message=message, highest=1.0)
 
     return draw
+
+
+PARTS = ("gather", "copy", "sample", "score", "update")
+"""Of a step, in the order of time: what the trainers do, and what the generator does."""
+ON_GENERATOR = ("copy", "sample")
+BOX, TALL, LANE = 122.0, 84.0, 128.0
+
+
+def grpo_round() -> Figure:
+    """A step of GRPO on two kinds of machine: weights go down from the shards, outputs come up."""
+
+    def draw(language: Language) -> Svg:
+        said = Said(language)
+        sheet, top = titled_sheet(said("round-title"), gap=46, height=LANE + TALL + 12, language=language)
+        lanes = {"trainers": top, "generator": top + LANE}
+        for name, y in lanes.items():
+            sheet.opening(MARGIN, WIDTH - MARGIN, y - 12, said(f"round-{name}"), size=LABEL_SIZE, weight=600)
+        places = {"gather": 0.0, "copy": 0.0, "sample": 1.35, "score": 2.7, "update": 4.05}
+        step = (WIDTH - 2 * MARGIN - BOX) / 4.05
+        spots = {
+            name: (_mirrored(MARGIN + places[name] * step, sheet), lanes["generator" if name in ON_GENERATOR else "trainers"])
+            for name in PARTS
+        }
+        for name, (x, y) in spots.items():
+            sheet.shade(x, y, BOX, TALL, strength=0.07 if name in ON_GENERATOR else 0.03)
+            sheet.outline(x, y, BOX, TALL, radius=4)
+            lines = wrapped(said(f"round-{name}"), size=SMALL_SIZE, width=BOX - 14)
+            for number, line in enumerate(lines):
+                middle = y + TALL / 2 + 4 + (number - (len(lines) - 1) / 2) * 14
+                sheet.text(x + BOX / 2, middle, line, at="middle", size=SMALL_SIZE)
+        centre = {name: (x + BOX / 2, y + TALL / 2) for name, (x, y) in spots.items()}
+        ahead = -1 if sheet.rtl else 1
+        sheet.arrow([(centre["gather"][0], top + TALL + 4), (centre["gather"][0], lanes["generator"] - 28)])
+        for before, after in (("copy", "sample"), ("score", "update")):
+            (x, y), (far, _) = centre[before], centre[after]
+            sheet.arrow([(x + ahead * (BOX / 2 + 4), y), (far - ahead * (BOX / 2 + 4), y)])
+        (x, y), (far, up) = centre["sample"], centre["score"]
+        sheet.arrow([(x + ahead * (BOX / 2 + 4), y), (far, y), (far, up + TALL / 2 + 6)])
+        (x, y), (back, _) = centre["update"], centre["gather"]
+        sheet.arrow([(x, y - TALL / 2 - 4), ((x + back) / 2, y - TALL / 2 - 46), (back + ahead * 40, y - TALL / 2 - 4)], opacity=0.5)
+        return sheet.svg(alt=said("round-alt"))
+
+    return draw
+
+
+def _mirrored(x: float, sheet: Sheet) -> float:
+    """The left edge of a box that stands so far from where reading begins."""
+    return WIDTH - x - BOX if sheet.rtl else x

@@ -16,6 +16,7 @@ from labs.telemetry.drawing.legend import (
     Words,
     gridline,
     line_entry,
+    swatch_entry,
     titled_sheet,
 )
 from labs.telemetry.drawing.palette import INK
@@ -75,6 +76,34 @@ def slots(schedules: Mapping[str, Sequence[Iteration]]) -> Figure:
         sentences = [said("slots-row", name=line[0], **dict(zip(COLUMNS, line[1:], strict=True))) for line in lines]
         figure = sheet.svg(alt=" ".join([words.sentence(title), *sentences]))
         return figure.beside(Table(lines, header=header, language=language).html)
+
+    return draw
+
+
+def reading_in_turn(*, gpus: int) -> Figure:
+    """Which GPU reads weights at which moment of one token: all their part of every layer, or each its layers in turn."""
+
+    def draw(language: Language) -> Svg:
+        said = Said(language)
+        title, row = said("turn-title", count=gpus), 26.0
+        entries = [swatch_entry(said("turn-reads"), "parameters")]
+        height = 2 * (gpus * row + GAP) + 24
+        sheet, top = titled_sheet(title, entries, gap=0, height=height, language=language)
+        names = MARGIN + 66
+        unit = (WIDTH - names - MARGIN) / gpus
+        y = top
+        for way in ("tensor", "layers"):
+            y += GAP
+            sheet.opening(MARGIN, WIDTH - MARGIN, y - 12, said(f"turn-{way}"), size=LABEL_SIZE, weight=600)
+            for gpu in range(gpus):
+                up = y + gpu * row
+                sheet.text(names - 12, up + 14, f"GPU {gpu}", at="right", size=SMALL_SIZE, ltr=True)
+                sheet.shade(names, up, unit * gpus, row - 7, strength=0.06)
+                begin = gpu if way == "layers" else 0
+                sheet.swatch("parameters", names + begin * unit, up, unit - 2, row - 7)
+            y += gpus * row
+        sheet.text((names + WIDTH - MARGIN) / 2, y + 14, said("turn-time"), at="middle", size=SMALL_SIZE, quiet=True)
+        return sheet.svg(alt=said("turn-alt", count=gpus))
 
     return draw
 
