@@ -130,6 +130,14 @@ def ranking(
     return found
 
 
+def candidates(
+    model: Model, *, gpus: int, gpu: Accelerator, batch: int, stack: Stack = STACKS["megatron"]
+) -> Iterator[Configuration]:
+    """Every configuration that the search looks at, whether it fits or not."""
+    for degrees in all_degrees(model, gpus=gpus, batch=batch, node=gpu.node):
+        yield from _variants(model, degrees, batch=batch, stack=stack, sequence=None)
+
+
 def all_degrees(model: Model, *, gpus: int, batch: int, node: int) -> Iterator[tuple[int, int, int]]:
     """(dp, tp, pp) with dp x tp x pp = gpus; the tensor axis stays inside of a node."""
     for tp in divisors(gpus):
