@@ -1,4 +1,4 @@
-"""``python -m lessons build | check``."""
+"""``python -m lessons build | check | site``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from lessons import builder
+from lessons.editions.site import command as site
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -15,7 +16,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("build", help="build every lesson in every released language")
     commands.add_parser("check", help="say what is wrong with the sources, and which built lessons are out of step")
+    site.add(commands)
     options = parser.parse_args(arguments)
+    if "run" in options:
+        return int(options.run(options))
     if options.command == "build":
         built = builder.build()
         print("\n".join(path.relative_to(builder.ROOT).as_posix() for path in built.changed) or "nothing changed")
