@@ -5,7 +5,7 @@ PyTorch's. Names, dates and sources are data; the ideas and what happened are me
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,11 +65,17 @@ def history() -> tuple[Event, ...]:
     return tuple(Event(**each) for each in _read()["history"])
 
 
-def names_table(language: Language) -> Table:
-    """An idea in each row, a library in each column, for a lesson."""
+def names_table(language: Language, *, only: Collection[str] = (), of: Collection[str] = ()) -> Table:
+    """An idea in each row, a library in each column, for a lesson: all of them, or `only` these ideas `of` these
+    libraries.
+    """
     text = translator(language)
-    columns = libraries()
-    rows = [[text(f"labs.names-{idea.id}"), *(told(idea.names[each.id], text) for each in columns)] for idea in ideas()]
+    columns = [each for each in libraries() if not of or each.id in of]
+    rows = [
+        [text(f"labs.names-{idea.id}"), *(told(idea.names[each.id], text) for each in columns)]
+        for idea in ideas()
+        if not only or idea.id in only
+    ]
     header = [text("labs.names-idea"), *(f"{each.title} {each.version}" for each in columns)]
     return Table(rows, header=header, language=language, caption=text("labs.names-title"))
 

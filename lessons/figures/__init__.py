@@ -31,6 +31,7 @@ from lessons.figures.offloading import across_the_link, efficiency_by_bandwidth,
 from lessons.figures.one_gpu import counters, ways_to_share
 from lessons.figures.pipelines import messages, schedule, stages
 from lessons.figures.planned import links_of, memory_of, step_of
+from lessons.figures.planning import compiling_pays, from_layout_to_cost, steps_side_by_side
 from lessons.figures.precisions import bytes_by_recipe, half_spacing, magnitudes, number_formats
 from lessons.figures.products import regions, split_heads, split_loss, split_products
 from lessons.figures.rewards import grpo_round, one_try_and_many, rewards_of_seeds
@@ -54,12 +55,14 @@ __all__ = [
     "bytes_per_parameter",
     "collectives",
     "collectives_in_a_step",
+    "compiling_pays",
     "counters",
     "cuts",
     "data_parallel_step",
     "decision",
     "differences",
     "efficiency_by_bandwidth",
+    "from_layout_to_cost",
     "gathers_in_a_step",
     "gradients_in_backward",
     "gradients_through_backward",
@@ -104,6 +107,7 @@ __all__ = [
     "split_products",
     "stages",
     "step_of",
+    "steps_side_by_side",
     "to_the_experts",
     "token_times",
     "tokens_of_experts",
