@@ -150,6 +150,16 @@ def seconds_per_token(plan: Serving, *, sequences: int, prompt: int, new: int) -
     return whole / (sequences * new * (plan.gpus if plan.share == "zero" else 1))
 
 
+def quantized_bytes(*, parameters: float, bits: int, group: int | None = None) -> float:
+    """Weights in `bits`, and a scale of 16 bits for each `group` of them."""
+    return parameters * bits / 8 + (2 * parameters / group if group else 0)
+
+
+def largest_error(*, largest: float, bits: int) -> float:
+    """How far a weight can be from the nearest step, where the largest one of its group is the largest number."""
+    return largest / (2 ** (bits - 1) - 1) / 2
+
+
 def step_milliseconds(
     *, gpus: int, precision: str = "bf16", share: str = "tensor", sequences: int = 1, part: str = "seconds"
 ) -> float:
@@ -157,6 +167,13 @@ def step_milliseconds(
     plan = Serving(model=model("bloom"), gpu=accelerator("a100-80"), gpus=gpus, precision=precision, share=share)
     found: float = getattr(step(plan, sequences=sequences, positions=PROMPT + NEW // 2), part)
     return 1000 * found
+
+
+def crossing_batch(*, peak: float, bandwidth: float, precision: str = "bf16") -> float:
+    """Sequences in a step with which its arithmetic takes as long as reading the weights: 2 operations a weight and
+    sequence, beside the bytes of a weight.
+    """
+    return BYTES[precision] * peak / (2 * bandwidth)
 
 
 # --- the published numbers

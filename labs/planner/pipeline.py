@@ -52,6 +52,13 @@ def message(*, micro_batch: int, sequence: int, hidden: int, precision: str = "b
     return micro_batch * sequence * hidden * VALUE[precision]
 
 
+def tied_bytes(*, vocabulary: int, hidden: int, tensor: int = 1, precision: str = "bf16") -> int:
+    """Bytes of the all-reduce of a tied table's gradient between first and last stage, counted twice its buffer, on one
+    of `tensor` ranks that share out its rows.
+    """
+    return 2 * -(-vocabulary // tensor) * hidden * VALUE[precision]
+
+
 def collectives(
     *, rank: int, stages: int, micro_batches: int, message: int, chunks: int = 1, tied: int = 0
 ) -> dict[str, Count]:

@@ -55,7 +55,7 @@ def one_try_and_many() -> Figure:
 PARTS = ("gather", "copy", "sample", "score", "update")
 """Of a step, in the order of time: what the trainers do, and what the generator does."""
 ON_GENERATOR = ("copy", "sample")
-BOX, TALL, LANE = 122.0, 84.0, 128.0
+BOX, TALL, LANE = 122.0, 84.0, 120.0
 
 
 def grpo_round() -> Figure:
@@ -63,14 +63,13 @@ def grpo_round() -> Figure:
 
     def draw(language: Language) -> Svg:
         said = Said(language)
-        sheet, top = titled_sheet(said("round-title"), gap=46, height=LANE + TALL + 12, language=language)
-        lanes = {"trainers": top, "generator": top + LANE}
-        for name, y in lanes.items():
-            sheet.opening(MARGIN, WIDTH - MARGIN, y - 12, said(f"round-{name}"), size=LABEL_SIZE, weight=600)
+        sheet, top = titled_sheet(said("round-title"), gap=30, height=LANE + TALL + 30, language=language)
+        for name, y in (("trainers", top - 12), ("generator", top + LANE + TALL + 22)):
+            sheet.opening(MARGIN, WIDTH - MARGIN, y, said(f"round-{name}"), size=LABEL_SIZE, weight=600)
         places = {"gather": 0.0, "copy": 0.0, "sample": 1.35, "score": 2.7, "update": 4.05}
         step = (WIDTH - 2 * MARGIN - BOX) / 4.05
         spots = {
-            name: (_mirrored(MARGIN + places[name] * step, sheet), lanes["generator" if name in ON_GENERATOR else "trainers"])
+            name: (_mirrored(MARGIN + places[name] * step, sheet), top + LANE * (name in ON_GENERATOR))
             for name in PARTS
         }
         for name, (x, y) in spots.items():
@@ -82,14 +81,12 @@ def grpo_round() -> Figure:
                 sheet.text(x + BOX / 2, middle, line, at="middle", size=SMALL_SIZE)
         centre = {name: (x + BOX / 2, y + TALL / 2) for name, (x, y) in spots.items()}
         ahead = -1 if sheet.rtl else 1
-        sheet.arrow([(centre["gather"][0], top + TALL + 4), (centre["gather"][0], lanes["generator"] - 28)])
+        sheet.arrow([(centre["gather"][0], top + TALL + 4), (centre["gather"][0], top + LANE - 6)])
         for before, after in (("copy", "sample"), ("score", "update")):
             (x, y), (far, _) = centre[before], centre[after]
             sheet.arrow([(x + ahead * (BOX / 2 + 4), y), (far - ahead * (BOX / 2 + 4), y)])
         (x, y), (far, up) = centre["sample"], centre["score"]
         sheet.arrow([(x + ahead * (BOX / 2 + 4), y), (far, y), (far, up + TALL / 2 + 6)])
-        (x, y), (back, _) = centre["update"], centre["gather"]
-        sheet.arrow([(x, y - TALL / 2 - 4), ((x + back) / 2, y - TALL / 2 - 46), (back + ahead * 40, y - TALL / 2 - 4)], opacity=0.5)
         return sheet.svg(alt=said("round-alt"))
 
     return draw

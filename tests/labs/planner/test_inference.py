@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from labs.cases.quantization import nearest
+from labs.planner import inference
 from labs.planner.hardware import accelerator
 from labs.planner.inference import (
     Serving,
     bloom_table,
     cache_bytes,
+    crossing_batch,
     improvements,
     latency_factor,
     seconds_per_token,
@@ -103,3 +107,24 @@ def test_the_texts_estimate_is_arithmetic_where_reading_is_what_takes_time() -> 
     bound = step(machine, sequences=1, positions=60)
     assert 0.014 < bound.weights < 0.0145
     assert bound.weights * 1000 > 4 * facts("hf_bloom_optimization")["estimate"]["ms_sixteen"]
+
+
+@pytest.mark.parametrize(("precision", "of_bf16"), [("bf16", 1.0), ("int8", 0.5)])
+def test_at_the_crossing_arithmetic_takes_as_long_as_reading(precision: str, of_bf16: float) -> None:
+    server, gpu = plan(precision=precision), accelerator("a100-80")
+    most = crossing_batch(peak=gpu.peak, bandwidth=gpu.bandwidth, precision=precision)
+    assert most == pytest.approx(of_bf16 * 312_000 / 2039)
+    for sequences, computes in ((int(most), False), (int(most) + 1, True)):
+        one = step(server, sequences=sequences, positions=0)
+        assert (one.arithmetic > one.weights) == computes
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_quantized_weights_are_those_of_the_cases(bits: int) -> None:
+    weight = torch.randn(8, 64, generator=torch.Generator().manual_seed(0))
+    found = nearest(weight.half(), bits=bits, group=32)
+    assert found.bytes == inference.quantized_bytes(parameters=weight.numel(), bits=bits, group=32)
+    wide = nearest(weight, bits=bits)
+    off = (wide.weight() - weight).abs().amax(1)
+    most = torch.tensor([inference.largest_error(largest=float(each), bits=bits) for each in weight.abs().amax(1)])
+    assert (off <= most * 1.0001).all()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labs.planner.pipeline import bubble, collectives, in_flight, message, micro_batches_for, slots
+from labs.planner.pipeline import bubble, collectives, in_flight, message, micro_batches_for, slots, tied_bytes
 
 
 # Narayanan et al. 2021, section 2.2: t_pb / t_id = (p - 1) / m, and (p - 1) / (v m) interleaved
@@ -59,3 +59,11 @@ def test_what_does_not_fit_is_refused() -> None:
         in_flight(schedule="gpipe", stages=2, micro_batches=4, chunks=2)
     with pytest.raises(ValueError, match="between 0 and 1"):
         micro_batches_for(stages=4, bubble=0)
+
+
+@pytest.mark.parametrize("tensor", [1, 2, 4])
+def test_a_tied_table_is_one_all_reduce_of_the_ranks_own_rows(tensor: int) -> None:
+    moved = tied_bytes(vocabulary=256, hidden=128, tensor=tensor, precision="fp32")
+    table = 256 * 128 * 4 // tensor
+    sent = collectives(rank=0, stages=2, micro_batches=4, message=1, tied=table)["all_reduce"]
+    assert moved == sent.bytes
