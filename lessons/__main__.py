@@ -1,4 +1,4 @@
-"""``python -m lessons build | check | site``."""
+"""``python -m lessons build | check | site | book``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from lessons import builder
+from lessons.editions.printed import command as printed
 from lessons.editions.site import command as site
 
 
@@ -17,6 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("build", help="build every lesson in every released language")
     commands.add_parser("check", help="say what is wrong with the sources, and which built lessons are out of step")
     site.add(commands)
+    printed.add(commands)
     options = parser.parse_args(arguments)
     if "run" in options:
         return int(options.run(options))
