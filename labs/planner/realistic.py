@@ -62,10 +62,20 @@ def step(plan: Configuration, drawn: Sequence[int], *, gpu: Accelerator, efficie
     for copy in range(plan.dp):
         mine = drawn[copy * each : (copy + 1) * each]
         times = [time_of(max(mine[at : at + size])) for at in range(0, each, size)]
-        slowest = max(slowest, sum(times) + (plan.pp - 1) / plan.interleave * max(times))
+        slowest = max(slowest, copy_seconds(times, stages=plan.pp, chunks=plan.interleave))
     computing = compute_seconds(plan, gpu=gpu, efficiency=efficiency)
     sent = in_the_open(axes(plan, gpu=gpu), computing=computing)
     return Step(seconds=slowest + sent["data"] + sent["pipeline"], tokens=sum(drawn))
+
+
+def copy_seconds(times: Sequence[float], *, stages: int, chunks: int = 1) -> float:
+    """What one copy takes: its micro-batches one after the other, and the longest at each further stage."""
+    return sum(times) + (stages - 1) / chunks * max(times)
+
+
+def one_long(*, usual: float, count: int, longest: float, stages: int, chunks: int = 1) -> float:
+    """The same where one of `count` micro-batches takes `longest` and all others `usual` seconds."""
+    return copy_seconds([*[usual] * (count - 1), longest], stages=stages, chunks=chunks)
 
 
 def _times(plan: Configuration, *, gpu: Accelerator, efficiency: float) -> Callable[[int], float]:

@@ -6,6 +6,7 @@ somebody notices, are assumptions that stand in the map, so that they can be dou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -200,6 +201,18 @@ def groups(plan: Configuration) -> dict[str, int]:
     """Process groups of more than one rank along each axis: in each of them all ranks wait for the slowest."""
     degrees = {"data": plan.dp, "pipeline": plan.pp, "tensor": plan.tp, "context": plan.cp}
     return {axis: plan.gpus // degree for axis, degree in degrees.items() if degree > 1}
+
+
+def times_the_mean(*, norm: float, ranks: int) -> float:
+    """How many times the mean over ranks a wrong rank's `norm` is, where the others have 1: less than N, whatever it
+    is.
+    """
+    return norm / ((norm + ranks - 1) / ranks)
+
+
+def kept_for(*, noticed: float, interval: float) -> int:
+    """Checkpoints to keep so that the oldest never lies less than `noticed` back: 1 + T / tau, rounded up."""
+    return 1 + math.ceil(noticed / interval - 1e-9)
 
 
 def all_up(*, each: float, parts: int) -> float:

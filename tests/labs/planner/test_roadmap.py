@@ -99,3 +99,9 @@ def test_costs_by_hand() -> None:
 def test_groups_and_parts() -> None:
     assert roadmap.groups(trained("bloom-176b").plan) == {"data": 48, "pipeline": 32, "tensor": 96}
     assert roadmap.all_up(each=0.5, parts=3) == 0.125
+    assert roadmap.times_the_mean(norm=1e9, ranks=4) == pytest.approx(4)
+    assert roadmap.times_the_mean(norm=1, ranks=4) == 1
+
+
+def test_kept_checkpoints_reach_behind_the_fault() -> None:
+    assert [roadmap.kept_for(noticed=each, interval=3) for each in (1, 3, 6, 7)] == [2, 2, 3, 4]
