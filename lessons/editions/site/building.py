@@ -123,7 +123,7 @@ class _Edition:
             self.text("lessons.site-reading"),
             contents=(),
             size=self._download(),
-            released=len(self.pages),
+            run=Markup(next((page.run for page in [*self.pages[1:], *self.pages[:1]] if page.run), "")),
         )
         self._page("search", "search.html.j2", self.text("lessons.site-search"), contents=())
         self._search()

@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     wrong = list(faults(options.out))
     print("\n".join(wrong), end="\n" if wrong else "", file=sys.stderr)
     if wrong:
-        print(text("lessons.site-faults", count=len(wrong)), file=sys.stderr)
+        print(text("lessons.site-faults", count=str(len(wrong))), file=sys.stderr)
     return int(bool(wrong))
 
 

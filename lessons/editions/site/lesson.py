@@ -19,7 +19,7 @@ from pygments import highlight  # type: ignore[import-untyped]
 from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
 from pygments.lexers import BashLexer, PythonLexer, TextLexer  # type: ignore[import-untyped]
 
-from labs.exercises.content import exercise
+from labs.exercises.content import exercise, hint
 from lessons.editions.site import plain, practice
 from lessons.formulas import formulas
 from quiz import rendering
@@ -32,11 +32,14 @@ _NAME = re.compile(r'"([\w-]+)"')
 _OBJECTIVE = re.compile(r'objective="([\w-]+)"')
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SHOWN_ALONE = {"figure", "source", "difference", "solution", "recall", "quiz", "precheck", "predict", "diagnose"}
-_SHOWN_ALONE |= {"certificate", "controls", "explore"}
+_SHOWN_ALONE |= {"certificate", "controls", "explore", "hint"}
 """Calls that only show something: what they show stands there without them."""
 
 _LONGEST = 14
-"""Lines of code that stand open; longer cells are folded up, but for those that a learner is to change."""
+"""Lines of code that stand open. Longer cells are folded up, but for those that a learner is to change; so are cells
+that only set a table or a drawing.
+"""
+_SETS = re.compile(r"course\.(?:table|figure|compare|save|formula)\(")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +63,8 @@ class Page:
     body: str = ""
     headings: list[Heading] = field(default_factory=list)
     styles: list[str] = field(default_factory=list)
+    run: str = ""
+    """What the first lab of the lesson left behind."""
 
 
 def page(notebook: Any, english: Any, language: Language, *, units: Sequence[str]) -> Page:
@@ -174,6 +179,8 @@ class _Writer:
         if live is not None and name not in ("diagnose", "controls"):
             return f'<div class="cell" id="cell-{cell.id}">{live}</div>'
         outputs = "" if source.startswith("%%exercise") else "".join(self.outputs(cell))
+        if "course.lab(" in source and not self.page.run:
+            self.page.run = outputs.partition("<details")[0].rstrip() + ("</div>" if "<details" in outputs else "")
         shown = "" if name in _SHOWN_ALONE else self.source(cell, source)
         if name == "check":
             shown += f'<p class="aside">{escape(self.text("lessons.site-check"))}</p>'
@@ -181,8 +188,8 @@ class _Writer:
 
     def source(self, cell: Any, source: str) -> str:
         shown = code(source)
-        is_setup = "setup" in cell.metadata.get("tags", [])
-        if not is_setup and (source.startswith("%%") or len(source.splitlines()) <= _LONGEST):
+        is_aside = "setup" in cell.metadata.get("tags", []) or (_SETS.search(source) and "course.lab(" not in source)
+        if source.startswith("%%") or (not is_aside and len(source.splitlines()) <= _LONGEST):
             return shown
         return f'<details class="source"><summary>{escape(self.text("lessons.site-code"))}</summary>{shown}</details>'
 
@@ -219,10 +226,10 @@ class _Writer:
         return found(source) if found else None
 
     def note(self, id: str, **values: object) -> str:
-        return f'<p class="note">{escape(self.text(f"lessons.site-{id}", **values))}</p>'
+        return f'<p class="told">{escape(self.text(f"lessons.site-{id}", **values))}</p>'
 
     def live_precheck(self, _source: str) -> str:
-        return f'<p class="note">{self.linked("precheck", practice="#cell-quiz")}</p>'
+        return f'<p class="told">{self.linked("precheck", practice="#cell-quiz")}</p>'
 
     def live_predict(self, _source: str) -> str:
         return self.note("predict")
@@ -234,7 +241,7 @@ class _Writer:
         return self.note("live-kept")
 
     def live_certificate(self, _source: str) -> str:
-        return f'<p class="note">{self.linked("certificate", verify="../verify.html")}</p>'
+        return f'<p class="told">{self.linked("certificate", verify="../verify.html")}</p>'
 
     def live_recall(self, source: str) -> str:
         objective = _OBJECTIVE.search(source)
@@ -242,6 +249,18 @@ class _Writer:
 
     def live_quiz(self, _source: str) -> str:
         return self.practice.rest() or self.note("live")
+
+    def live_hint(self, source: str) -> str | None:
+        """The hints that the lesson gives one by one, each folded up."""
+        named = _NAME.search(source)
+        if named is None:
+            return None
+        hints = [rendering.html(hint(named[1], number, self.language)) for number in (1, 2, 3)]
+        return "".join(
+            f"<details><summary>{escape(self.text('shardwise.hint-of', number=number, total=len(hints)))}</summary>"
+            f"{said}</details>"
+            for number, said in enumerate(hints, 1)
+        )
 
     def live_diagnose(self, source: str) -> str:
         named = _NAME.search(source)

@@ -42,7 +42,7 @@ class Practice:
             return ""
         self.left = [each for each in self.left if each not in chosen]
         shown = "".join(item(each, self.language) for each in chosen)
-        return f'<div class="items"><p class="note">{escape(self.text(heading))}</p>{shown}</div>'
+        return f'<div class="items"><p class="told">{escape(self.text(heading))}</p>{shown}</div>'
 
 
 def item(asked: Item, language: Language) -> str:

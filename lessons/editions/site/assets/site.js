@@ -58,7 +58,7 @@ addEventListener("resize", reachable);
 
 let folded = [];
 addEventListener("beforeprint", () => {
-  folded = [...document.querySelectorAll("main details:not([open], .source)")];
+  folded = [...document.querySelectorAll("main details:not([open], .source, figure + details)")];
   for (const each of folded) each.open = true;
 });
 addEventListener("afterprint", () => {
@@ -122,7 +122,8 @@ function excerpt(section) {
   const piece = document.createElement("p");
   const first = section.marks[0]?.from ?? 0;
   const start = first < 90 ? 0 : section.text.lastIndexOf(" ", first - 60) + 1;
-  const end = Math.min(section.text.length, start + 240);
+  const space = section.text.indexOf(" ", start + 240);
+  const end = space < 0 ? section.text.length : space;
   let here = start;
   if (start) piece.append("… ");
   for (const { from, to } of section.marks) {
