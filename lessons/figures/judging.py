@@ -113,10 +113,11 @@ def waiting_by_load(*, title: str, shown: Sequence[float] = (0.5, 0.8, 0.9, 0.95
         }
         dashes = {"judged-p99": "", "judged-mean": "6 3"}
         entries = [line_entry(said(name), dash=dashes[name]) for name in curves]
-        sheet, top = titled_sheet(title, entries, gap=22, height=TALL + 46, language=language)
+        sheet, top = titled_sheet(title, entries, gap=34, height=TALL + 46, language=language)
         left, right = MARGIN + 44, WIDTH - MARGIN - 44
         highest = curves["judged-p99"](load=MOST_LOAD)
         x, y = scale(0, 1, start=left, end=right), scale(0, highest, start=top + TALL, end=top)
+        sheet.opening(left, right, top - 10, said("judged-times"), size=SMALL_SIZE)
         for tick in range(0, int(highest) + 1, 20):
             gridline(sheet, left, right, y(tick), str(tick))
         for tick in range(0, 11, 2):
