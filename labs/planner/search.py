@@ -138,6 +138,11 @@ def candidates(
         yield from _variants(model, degrees, batch=batch, stack=stack, sequence=None)
 
 
+def largest_tensor_degree(*, heads: int, gpus: int, node: int) -> int:
+    """The most tensor ranks that a search can try: they divide heads and accelerators, and stay inside of a node."""
+    return max(tp for tp in divisors(gpus) if heads % tp == 0 and tp <= node)
+
+
 def all_degrees(model: Model, *, gpus: int, batch: int, node: int) -> Iterator[tuple[int, int, int]]:
     """(dp, tp, pp) with dp x tp x pp = gpus; the tensor axis stays inside of a node."""
     for tp in divisors(gpus):
