@@ -692,6 +692,23 @@ def lessons(call: Call) -> int:
     return 0
 
 
+def site(call: Call) -> int:
+    """Writes the web edition into ``site/pages``."""
+    return edition(call, "site")
+
+
+def book(call: Call) -> int:
+    """Sets the printed edition, one PDF a language, into ``book``."""
+    return edition(call, "book")
+
+
+def edition(call: Call, name: str) -> int:
+    """Runs the lessons that have changed, and writes an edition of them."""
+    call.environment.ensure(["requirements.lock"])
+    chosen = ["--language", call.language] if call.language else []
+    return call.environment.run("-m", "lessons", name, *chosen, *call.arguments)
+
+
 COMMANDS: Mapping[str, Callable[[Call], int]] = {
     "learn": learn,
     "test": test,
@@ -704,6 +721,8 @@ COMMANDS: Mapping[str, Callable[[Call], int]] = {
     "stacks": stacks,
     "test-stacks": test_stacks,
     "lessons": lessons,
+    "site": site,
+    "book": book,
 }
 
 

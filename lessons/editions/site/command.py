@@ -33,7 +33,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--book",
         type=Path,
-        default=ROOT / "site" / "books",
+        default=ROOT / "book",
         metavar="DIR",
         help="the printed edition's files, to be linked: shardwise-LANGUAGE.pdf",
     )
