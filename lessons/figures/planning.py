@@ -143,7 +143,7 @@ def compiling_pays(*, first: float, eager: float, times: float, title: str) -> F
                 number(count, language),
                 *(duration(own, language) for own in (count * eager, first + (count - 1) * later)),
             ]
-            for count in (1, math.ceil(round(paid, 6)), math.ceil(steps))
+            for count in (1, math.ceil(round(paid, 6)), math.ceil(round(steps, 6)))
         ]
         figure = sheet.svg(alt=f"{told} {said('pays-alt', time=duration(first, language))}")
         return figure.beside(Table(rows, header=[said("losses-steps"), *lines], language=language).html)

@@ -27,7 +27,7 @@ from lessons.figures.planned import BARS, SPENT, spent
 from lessons.figures.published import chosen
 from lessons.figures.roofline import points, rates
 from translations import CourseError, language, languages, translator
-from translations.formats import bytes_
+from translations.formats import bytes_, duration, percent
 
 CODES = [each.code for each in languages() if each.released]
 A100 = accelerator("a100-80")
@@ -52,6 +52,11 @@ def every_figure() -> dict[str, figures.Figure]:
         "under the roof": figures.roofline(SPREAD, gpu=accelerator("v100")),
         "step": figures.step_of(BLOOM, gpu=A100, tokens=366e9, price=2.0),
         "map": figures.map_of_layouts(model("gpt-7.5b"), gpus=16, gpu=A100, batch=64),
+        "steps": figures.steps_side_by_side(
+            {"as trained": BLOOM, "selective": replace(BLOOM, recompute="selective")}, gpu=A100, title="Two layouts"
+        ),
+        "compiling": figures.compiling_pays(first=60, eager=0.6, times=1.25, title="Paid after {steps} steps"),
+        "chain": figures.from_layout_to_cost(),
     }
 
 
@@ -65,7 +70,7 @@ def test_every_figure_stays_on_its_sheet_and_has_a_table(code: str) -> None:
             assert 0 <= float(text.get("x", "-1")) <= width, (name, text.text)
             assert 0 <= float(text.get("y", "-1")) <= height, (name, text.text)
         assert ElementTree.fromstring(f"<div>{drawn.html}</div>").find("figure") is not None
-        assert bool(drawn.table) == (name != "no links"), name
+        assert bool(drawn.table) == (name not in ("no links", "chain")), name
         assert drawn.alt, name
         assert "{" not in drawn.alt, name
 
@@ -94,6 +99,20 @@ def test_what_a_step_is_spent_on_adds_up_to_the_step(plan: Configuration) -> Non
     assert sum(parts.values()) == pytest.approx(throughput.seconds(plan, gpu=A100))
     assert parts["bubble"] == pytest.approx(0, abs=1e-9) or plan.pp > 1
     assert (parts["recomputing"] > 0) == (plan.recompute == "full")
+
+
+def test_two_steps_side_by_side_say_the_planners_seconds() -> None:
+    other = replace(BLOOM, recompute="selective")
+    drawn = figures.steps_side_by_side({"old": BLOOM, "new": other}, gpu=A100, title="Two layouts")(language("en"))
+    for name, plan in (("old", BLOOM), ("new", other)):
+        row = next(each for each in re.findall(r"<tr>(.*?)</tr>", drawn.table) if name in each)
+        assert duration(throughput.seconds(plan, gpu=A100), language("en")) in row
+        assert percent(throughput.throughput(plan, gpu=A100).mfu, language("en")) in row
+
+
+def test_compiling_has_paid_where_the_lines_meet() -> None:
+    drawn = figures.compiling_pays(first=60, eager=0.6, times=1.25, title="Paid after {steps} steps")(language("en"))
+    assert "Paid after 496 steps" in drawn.alt
 
 
 def test_a_point_of_the_roofline_lies_on_the_roof_of_its_link() -> None:
