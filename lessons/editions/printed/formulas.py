@@ -15,6 +15,7 @@ from lessons.editions.printed.markup import string
 
 _NAME = re.compile(r"\{[^}]*\}")
 _SPACES = {0.167: "thin", 0.222: "med", 0.278: "thick", 1.0: "quad", 2.0: "wide"}
+_NAMED_SPACES = {"negativethinmathspace": "-0.167em", "negativemediummathspace": "-0.222em", "thinmathspace": "0.167em"}
 _FUNCTIONS = {
     "arccos",
     "arg",
@@ -61,6 +62,9 @@ def formula(tex: str, *, block: bool = False) -> str:
     """A formula of TeX as an equation. Raises FormulaError for what lies outside the subset that lessons use."""
     from latex2mathml.converter import convert
 
+    braces = re.sub(r"\\[{}]", "", tex)
+    if braces.count("{") != braces.count("}"):
+        raise FormulaError(tex, "its braces are not closed")
     try:
         tree = ElementTree.fromstring(convert(tex, display="block" if block else "inline"))
     except Exception as error:  # latex2mathml raises errors of many kinds
@@ -135,6 +139,8 @@ class _Writer:
             raise FormulaError(self.tex, f"{text} is not known")
         if len(text) == 1:
             return _sign(text)
+        if text in _FUNCTIONS:
+            return text
         return f"upright({string(text)})"
 
     def operator(self, text: str) -> str:
@@ -147,6 +153,7 @@ class _Writer:
         return " ".join(_sign(each) for each in text)
 
     def space(self, width: str) -> str:
+        width = _NAMED_SPACES.get(width, width)
         if not width.endswith("em"):
             raise FormulaError(self.tex, f"it has a space of {width}")
         size = float(width.removesuffix("em"))
@@ -179,8 +186,8 @@ def _tag(element: ElementTree.Element) -> str:
 
 def _sign(sign: str) -> str:
     """One sign that stands for itself. A bracket that TeX doesn't let grow doesn't grow here."""
-    if sign == "|":
-        return 'class("normal", \\|)'
+    if sign in "|‖":  # TeX doesn't say which of a pair it is, and typst would put room around it
+        return f'class("normal", \\{sign})'
     return f"\\{sign}" if sign in _ESCAPED else sign
 
 

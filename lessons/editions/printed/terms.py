@@ -47,8 +47,9 @@ class Terms:
         for each in yaml.safe_load(self.path.read_text(encoding="utf-8"))["terms"]:
             shown = _bare(each.get(code) or each["en"])
             forms = [shown, *([_bare(each[f"{code}_plural"])] if f"{code}_plural" in each else [])]
-            others = tuple((other, _bare(each["en"])) for other in (SOURCE,) if other != code)
-            term = Term(key=_bare(each["en"]), shown=shown, forms=tuple(forms), others=others)
+            english = _bare(each["en"])
+            others = ((SOURCE, english),) if code != SOURCE and english != shown else ()
+            term = Term(key=english, shown=shown, forms=tuple(forms), others=others)
             if shown in found:  # two ideas with one wording here
                 continue
             found[shown] = term
