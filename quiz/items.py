@@ -107,6 +107,7 @@ class Item:
 
     Which of the last fields are filled follows from `form`: options for choice, several and fault; steps and inversions
     for order (steps in the right order); pairs and answers for match; key, slips, answer_unit for number and bytes.
+    `asks` names a question that every exam holds in some form.
     """
 
     id: str
@@ -118,6 +119,7 @@ class Item:
     text: str
     feedback: str
     line: int
+    asks: str = ""
     code: str = ""
     fixed: bool = False
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from quiz.items import BANK, Item, made, misconceptions, objectives, units, validated
-from translations import SOURCE, CourseError, languages
+from translations import SOURCE, CourseError, released
 from translations.catalogs import catalog
 
 Content = Mapping[str, Any]
@@ -100,7 +100,7 @@ def contexts(fields: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
 
 
 def _public(unit: str) -> Iterable[Held]:
-    others = [catalog(each, f"bank-{unit}") for each in languages() if each.code != SOURCE]
+    others = [catalog(each, f"bank-{unit}") for each in released() if each.code != SOURCE]
     for fields in validated(BANK / f"{unit}.yaml", "bank.schema.json")["items"]:
         texts: dict[str, dict[str, str]] = {}
         for other in others:

@@ -19,11 +19,15 @@ FOLDER = Path(__file__).parent / "blueprints"
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """So many `items` of a unit. What is empty is left open: any objective, form, kind, or band."""
+    """So many `items` of a unit. What is empty is left open: any objective, form, kind, or band.
+
+    `asks` takes only items that put this one question, in whatever form.
+    """
 
     unit: str
     items: int
     objective: str | None = None
+    asks: str | None = None
     forms: tuple[Form, ...] = ()
     kinds: tuple[Kind, ...] = ()
     band: Band | None = None
@@ -34,13 +38,14 @@ class Line:
         return (
             item.unit == self.unit
             and self.objective in (None, item.objective)
+            and self.asks in (None, item.asks)
             and (not self.forms or item.form in self.forms)
             and (not self.kinds or item.kind in self.kinds)
             and self.band in (None, band(item, measured))
         )
 
     def __str__(self) -> str:
-        wanted = (self.unit, self.objective, "/".join(self.forms), "/".join(self.kinds), self.band)
+        wanted = (self.unit, self.objective, self.asks, "/".join(self.forms), "/".join(self.kinds), self.band)
         return f"{self.items} x " + ", ".join(each for each in wanted if each)
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from quiz.exam import banks, begin, blueprint, draw, exam_policy
 from tests.quiz.exam.making import SECRET, START, UNIT, blueprint_file, private_bank, private_item, public
-from translations import CourseError, languages
+from translations import CourseError, released
 
 
 def test_a_private_bank_speaks_its_own_translations(tmp_path: Path) -> None:
@@ -28,11 +28,11 @@ def test_a_private_bank_speaks_its_own_translations(tmp_path: Path) -> None:
 
 def test_public_items_bring_the_translations_of_the_moment_in_every_language() -> None:
     held = public().held["zero-1-twice-the-ranks"]
-    assert set(held.content["texts"]) == {each.code for each in languages() if each.code != "en"}
+    assert set(held.content["texts"]) == {each.code for each in released() if each.code != "en"}
     from quiz import item
 
     live = item("zero-1-twice-the-ranks")
-    for language in languages():
+    for language in released():
         assert held.item.say("text", held.item.text, language) == live.say("text", live.text, language)
 
 
