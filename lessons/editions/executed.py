@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import os
@@ -26,7 +27,7 @@ SECONDS = 600.0
 """What one cell, and one lesson, may take. A lesson takes half a minute on two cores."""
 
 KERNEL = "shardwise"
-_CODE = ("translations", "labs", "quiz", "lessons/figures", "lessons/controls", "shardwise")
+_CODE = ("translations", "labs", "quiz", "lessons/figures", "lessons/controls", "lessons/messages.yaml", "shardwise")
 _KINDS = {".py", ".yaml", ".json", ".css", ".js", ".txt"}
 _ELSEWHERE = ("labs/clusters", "quiz/exam", "quiz/exchange", "quiz/bank", "shardwise/service", "shardwise/classroom")
 """What no lesson shows: a change there leaves the kept lessons as they are."""
@@ -133,7 +134,7 @@ def _run(notebook: nbformat.NotebookNode, code: str, unit: str, *, seconds: floa
             "SHARDWISE_LANG": code,
         }
         try:
-            client.execute(env=environ)
+            asyncio.run(client.async_execute(env=environ))
         except CellExecutionError as error:
             raise CourseError(
                 "lessons.edition-cell-failed",
@@ -187,9 +188,13 @@ def _digest(content: bytes, code: str, unit: str, root: Path) -> str:
 def _of_course(root: Path) -> str:
     digest = hashlib.sha256()
     for name in _CODE:
-        for path in sorted((root / name).rglob("*")):
+        for path in sorted([root / name, *(root / name).rglob("*")]):
             inside = path.relative_to(root).as_posix()
-            if path.suffix in _KINDS and "__pycache__" not in path.parts and not inside.startswith(_ELSEWHERE):
+            if (
+                path.is_file()
+                and path.suffix in _KINDS
+                and "__pycache__" not in path.parts
+                and not inside.startswith(_ELSEWHERE)
+            ):
                 digest.update(inside.encode() + b"\0" + path.read_bytes())
-    digest.update((root / "lessons" / "messages.yaml").read_bytes())
     return digest.hexdigest()
