@@ -62,10 +62,12 @@ class Words:
         self, *, asked: str | None, environ: Mapping[str, str], path: Path = ROOT / "shardwise" / "start.json"
     ) -> None:
         languages: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-        wanted = [asked or "", environ.get("SHARDWISE_LANG", "")]
+        chosen = [asked or "", environ.get("SHARDWISE_LANG", "")]
+        theirs: list[str] = []
         for variable in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"):
-            wanted += [re.split(r"[_.@]", each)[0].lower() for each in environ.get(variable, "").split(":")]
-        self.code = next((each for each in wanted if each in languages), "en")
+            theirs += [re.split(r"[_.@]", each)[0].lower() for each in environ.get(variable, "").split(":")]
+        offered = [each for each in theirs if languages.get(each, {}).get("released")]
+        self.code = next((each for each in (*chosen, *offered) if each in languages), "en")
         self.rtl = languages[self.code]["direction"] == "rtl"
         self.messages: dict[str, str] = {**languages["en"]["messages"], **languages[self.code]["messages"]}
 

@@ -15,7 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; 0 for all well, 1 for something to mend, 2 for wrong use."""
     parser = argparse.ArgumentParser(prog="python -m lessons", description="The lessons, built from their sources.")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("build", help="build every lesson in every released language")
+    commands.add_parser("build", help="build every lesson in every language that it is written in")
     commands.add_parser("check", help="say what is wrong with the sources, and which built lessons are out of step")
     site.add(commands)
     printed.add(commands)

@@ -2,6 +2,7 @@
 
 The code of a built lesson is that of its source in every language; only comments, docstrings, ``_("...")`` strings and
 prose differ. A text without a current translation stands there in English, and its cell is tagged ``untranslated``.
+In a language in preparation a lesson is built where it is whole: with its exercises and the bank of its unit.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from typing import Any
 
 import yaml
 
-from translations import SOURCE, Language, formats, languages, translator
+from translations import SOURCE, Language, formats, in_preparation, translator
+from translations import released as offered
 from translations.catalogs import Catalog, catalog
 from translations.source import SourceError, code, markdown, notebook
 from translations.sources import exercise_catalog
+from translations.whole import languages_with, whole
 
 ROOT = Path(__file__).resolve().parent.parent
 LEFT_TO_RIGHT = "<!-- left to right -->"
@@ -63,11 +66,17 @@ class Built:
 
 
 def build(*, root: Path = ROOT, to: Path | None = None, into: Sequence[Language] | None = None) -> Built:
-    """Builds every lesson into every released language, or those named. A lesson with a fault is left as it is."""
+    """Builds every lesson into every language that it is written in, or those named. A lesson with a fault is left as
+    it is; one that is no longer whole in a language in preparation is taken away there.
+    """
     changed: list[Path] = []
     faults: list[str] = []
     for source in sources(root):
-        for language in released() if into is None else into:
+        chosen = written_in(source, root=root) if into is None else into
+        for path in _left_over(source, root=root, to=to) if into is None else ():
+            path.unlink()
+            changed.append(path)
+        for language in chosen:
             path = (to or root / "lessons") / language.code / f"{source.stem}.ipynb"
             try:
                 content = render(source, language, root=root)
@@ -87,7 +96,7 @@ def check(*, root: Path = ROOT, to: Path | None = None) -> Iterator[str]:
     for source in sources(root):
         name = source.relative_to(root).as_posix()
         try:
-            built = {language: render(source, language, root=root) for language in released()}
+            built = {language: render(source, language, root=root) for language in written_in(source, root=root)}
         except SourceError as error:
             yield str(error)
             continue
@@ -97,6 +106,8 @@ def check(*, root: Path = ROOT, to: Path | None = None) -> Iterator[str]:
             path = (to or root / "lessons") / language.code / f"{source.stem}.ipynb"
             if not path.exists() or path.read_text(encoding="utf-8") != content:
                 yield f"lessons/{language.code}/{path.name}: out of step; run: python -m lessons build"
+        for path in _left_over(source, root=root, to=to):
+            yield f"lessons/{path.parent.name}/{path.name}: not all translated any more; run: python -m lessons build"
 
 
 def sources(root: Path = ROOT) -> tuple[Path, ...]:
@@ -105,8 +116,21 @@ def sources(root: Path = ROOT) -> tuple[Path, ...]:
 
 
 def released() -> tuple[Language, ...]:
-    """The languages that lessons are built into."""
-    return tuple(language for language in languages() if language.released)
+    """The languages that every lesson is built into."""
+    return offered()
+
+
+def written_in(source: Path, *, root: Path = ROOT) -> tuple[Language, ...]:
+    """The languages that a lesson is built into: those released, and those in preparation in which it is whole."""
+    return languages_with(_needed(source, root), root=root)
+
+
+def _needed(source: Path, root: Path) -> set[str]:
+    """The catalogs that a lesson is told by: its own, those of its exercises, and that of its unit's bank."""
+    cells = notebook.parse(source.read_text(encoding="utf-8")).cells
+    bank = root / "quiz" / "bank" / f"{source.stem}.yaml"
+    own = {f"lesson-{source.stem}", *({f"bank-{source.stem}"} if bank.exists() else ())}
+    return own | {f"exercise-{cell.include[0]}" for cell in cells if cell.include}
 
 
 def render(source: Path, language: Language, *, root: Path = ROOT) -> str:
@@ -138,6 +162,14 @@ def render(source: Path, language: Language, *, root: Path = ROOT) -> str:
         "nbformat_minor": 5,
     }
     return json.dumps(built, ensure_ascii=False, indent=1) + "\n"
+
+
+def _left_over(source: Path, *, root: Path, to: Path | None) -> Iterator[Path]:
+    """Built notebooks of a lesson in languages in preparation in which it is not whole."""
+    for language in in_preparation():
+        path = (to or root / "lessons") / language.code / f"{source.stem}.ipynb"
+        if path.exists() and not whole(language, _needed(source, root), root=root):
+            yield path
 
 
 class _Wording:

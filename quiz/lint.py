@@ -35,7 +35,8 @@ from quiz.policy import policy
 from quiz.rendering import PLACEHOLDER, formulas, plain
 from quiz.session import question
 from quiz.variants import Variant, variant
-from translations import CourseError, Language, languages
+from translations import CourseError, Language, released
+from translations.whole import languages_with
 
 APPLIED = ("compute", "predict", "diagnose")
 
@@ -54,8 +55,10 @@ class Finding:
 
 
 def check(paths: Iterable[Path] | None = None, *, of: Iterable[Language] | None = None) -> tuple[Finding, ...]:
-    """Everything wrong with the bank (or the files given), in the languages given (else the released ones)."""
-    chosen = tuple(of) if of is not None else tuple(each for each in languages() if each.released or each.code == "en")
+    """Everything wrong with the bank (or the files given), in the languages given (else each file in those that have it
+    whole).
+    """
+    asked = tuple(of) if of is not None else None
     files = tuple(paths) if paths is not None else tuple(FOLDER / "bank" / f"{unit}.yaml" for unit in bank_units())
     findings: list[Finding] = []
     banks: dict[Path, tuple[Item, ...]] = {}
@@ -68,6 +71,7 @@ def check(paths: Iterable[Path] | None = None, *, of: Iterable[Language] | None 
             findings.append(Finding(file=path.name, line=int(where[1]) if where else 0, item="", text=said))
     seen: dict[str, Path] = {}
     for path, bank in banks.items():
+        chosen = (languages_with({f"bank-{path.stem}"}) if _ours(path) else released()) if asked is None else asked
         sound: list[Item] = []
         for item in bank:
             if item.id in seen:
@@ -87,6 +91,10 @@ def check(paths: Iterable[Path] | None = None, *, of: Iterable[Language] | None 
         findings += (Finding(file="objectives.yaml", line=0, item="", text=t) for t in list_faults(everything))
         findings += (Finding(file=curriculum.FILE.name, line=0, item="", text=t) for t in curriculum.faults())
     return tuple(findings)
+
+
+def _ours(path: Path) -> bool:
+    return path.resolve().parent == FOLDER / "bank"
 
 
 def item_faults(item: Item, of: Sequence[Language]) -> Iterator[str]:

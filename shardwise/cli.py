@@ -29,7 +29,7 @@ from shardwise import (
 )
 from shardwise.classroom import commands as classroom
 from shardwise.service import commands as service
-from translations import CourseError, Language, Translator, languages, preferred, translator
+from translations import CourseError, Language, Translator, in_preparation, preferred, released, translator
 
 if TYPE_CHECKING:
     from shardwise.doctor import Examination
@@ -468,7 +468,8 @@ def _in_words(command: Any, text: Translator) -> None:
     rich_utils.COMMANDS_PANEL_TITLE = text("shardwise.cli-commands")
     rich_utils.DEFAULT_STRING = text("shardwise.cli-default")
     rich_utils.REQUIRED_LONG_STRING = text("shardwise.cli-required")
-    named = {"languages": ", ".join(each.code for each in languages() if each.released)}
+    waiting_for = (text("shardwise.language-in-preparation", language=each.code) for each in in_preparation())
+    named = {"languages": ", ".join((*(each.code for each in released()), *waiting_for))}
     waiting = [command]
     while waiting:
         each = waiting.pop()

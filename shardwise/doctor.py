@@ -16,7 +16,7 @@ from pathlib import Path
 
 from shardwise import workspace
 from shardwise.learn import KERNEL
-from translations import Translator, formats
+from translations import Translator, formats, in_preparation, released
 
 NEEDED_PYTHON = (3, 11)
 LAB_MEMORY = 2_000_000_000
@@ -64,6 +64,11 @@ class Seconds:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Languages:
+    """Those of the course by their own names, those in preparation named as that."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Examination:
     """All that was found. It is ready for the course when nothing is missing."""
@@ -93,6 +98,7 @@ def examine() -> Examination:
         _disk,
         _jupyter,
         _workspace,
+        _languages,
         _tests,
     )
     return Examination(findings=tuple(finding for look in looks for finding in look()))
@@ -237,6 +243,10 @@ def _workspace() -> Iterator[Finding]:
         yield Finding(id="workspace", state="ok", message=message, values={"path": path})
 
 
+def _languages() -> Iterator[Finding]:
+    yield Finding(id="languages", state="ok", message="doctor-languages", values={"languages": Languages()})
+
+
 def _tests() -> Iterator[Finding]:
     for id, found in (("chromium", chromium()), ("node", shutil.which("node")), ("bubblewrap", shutil.which("bwrap"))):
         state, message = ("ok", f"doctor-{id}") if found else ("warn", f"doctor-{id}-missing")
@@ -263,4 +273,7 @@ def _shown(value: object, text: Translator) -> object:
         return formats.bytes_(value.bytes, text.language)
     if isinstance(value, Seconds):
         return formats.duration(value.seconds, text.language)
+    if isinstance(value, Languages):
+        waiting = (text("shardwise.language-in-preparation", language=each.name) for each in in_preparation())
+        return ", ".join((*(each.name for each in released()), *waiting))
     return value

@@ -12,6 +12,7 @@ from shardwise.record import Record
 from shardwise.tracks import Track, tracks
 from translations import CourseError, Language, Translator, formats, languages, translator
 
+HOME = "home.ipynb"
 NEXT, DONE = {"ltr": "→", "rtl": "←"}, "✓"
 
 
@@ -112,19 +113,19 @@ def _rule(text: Translator) -> str:
 
 
 def _languages(language: Language, text: Translator) -> str:
-    """Links to the same page in the other languages; a folder that isn't there yet is made."""
+    """Links to the same page in the other languages; a folder that isn't there yet is made. One in preparation is named
+    last, as that, and only where its home page is there.
+    """
     links = []
-    for other in languages():
-        if other.code == language.code or not other.released:
+    for other in sorted(languages(), key=lambda each: not each.released):
+        if other.code == language.code or not (other.released or (workspace.COURSE / other.code / HOME).exists()):
             continue
         try:
-            if not (workspace.folder() / other.code / "home.ipynb").exists():
+            if not (workspace.folder() / other.code / HOME).exists():
                 workspace.prepare(other)
         except CourseError:
             continue
-        name = (
-            f'<a href="../{other.code}/home.ipynb" lang="{other.code}" hreflang="{other.code}">{escape(other.name)}</a>'
-        )
-        links.append(f"<li>{name}</li>")
+        name = f'<a href="../{other.code}/{HOME}" lang="{other.code}" hreflang="{other.code}">{escape(other.name)}</a>'
+        links.append(f"<li>{name if other.released else text('shardwise.language-in-preparation', language=name)}</li>")
     label = escape(text("shardwise.home-languages"))
     return f'<nav aria-label="{label}"><ul>{"".join(links)}</ul></nav>' if links else ""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from translations import CourseError, Language, Translator
+from translations import SOURCE, CourseError, Language, Translator
 
 LESSONS = Path(__file__).resolve().parent.parent / "lessons"
 
@@ -29,8 +29,9 @@ class Unit:
         return text(f"shardwise.unit-{self.id}")
 
     def open(self, language: Language) -> bool:
-        """Whether its lesson is built in this language."""
-        return (LESSONS / language.code / f"{self.id}.ipynb").is_file()
+        """Whether its lesson can be read: in this language, or in English beside one in preparation."""
+        codes = (language.code,) if language.released else (language.code, SOURCE)
+        return any((LESSONS / code / f"{self.id}.ipynb").is_file() for code in codes)
 
     def taught(self, language: Language, text: Translator) -> Unit:
         """Itself. Raises CourseError while its lesson is still being written: questions of its bank may be there before

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from translations import CourseError, Language, translator
+from translations import SOURCE, CourseError, Language, translator
 
 COURSE = Path(__file__).resolve().parent.parent / "lessons"
 """Where the built notebooks are, one folder a language."""
@@ -99,7 +99,10 @@ def remembered() -> str | None:
 
 
 def _shipped(language: Language, course: Path) -> list[Path]:
-    found = sorted(course.joinpath(language.code).glob("*" + NOTEBOOK))
+    """The lessons of a language; of one in preparation those that it has, the others in English."""
+    codes = (language.code,) if language.released else (SOURCE, language.code)
+    by_name = {path.name: path for code in codes for path in course.joinpath(code).glob("*" + NOTEBOOK)}
+    found = [by_name[name] for name in sorted(by_name)]
     if not found:
         raise CourseError("shardwise.workspace-no-lessons", path=course / language.code)
     return found

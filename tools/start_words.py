@@ -25,7 +25,11 @@ def extract() -> str:
             continue
         catalog = catalogs.catalog(language, PATH.parent.name)
         messages = {id: catalog.get(id, each) for id, each in english.items() if isinstance(each, str)}
-        words[language.code] = {"direction": language.direction, "messages": messages}
+        words[language.code] = {
+            "direction": language.direction,
+            "released": language.released,
+            "messages": messages,
+        }
     return json.dumps(words, ensure_ascii=False, indent=1) + "\n"
 
 

@@ -4,7 +4,7 @@ A language is a folder with ``language.yaml`` and one gettext catalog a source; 
 language. More folders of languages can be named in ``SHARDWISE_LANGUAGES_PATH`` (separated as in ``PATH``).
 """
 
-from translations.available import SOURCE, Language, language, languages, preferred
+from translations.available import SOURCE, Language, in_preparation, language, languages, preferred, released
 from translations.translate import Phrase, Translator, translator
 from translations.wording import CourseError
 
@@ -14,8 +14,10 @@ __all__ = [
     "Language",
     "Phrase",
     "Translator",
+    "in_preparation",
     "language",
     "languages",
     "preferred",
+    "released",
     "translator",
 ]

@@ -28,7 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ):
         command = commands.add_parser(name, help=help)
         command.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
-        command.add_argument("--language", help="one language only", required=name in ("todo", "fill"))
+        command.add_argument(
+            "--language",
+            help="one language only; of one in preparation, check lists all",
+            required=name in ("todo", "fill"),
+        )
         if name in ("check", "todo"):
             command.add_argument("--catalog", help="one catalog only, such as lesson-04-zero-1")
         if name == "check":
@@ -71,15 +75,22 @@ def _check(extracted: pipeline.Extracted, chosen: Sequence[Language], options: a
         extracted = pipeline.only(extracted, options.catalog)
     errors = 0
     for each in chosen:
+        waits = ("MISSING", "STALE", "OUT OF STEP")
+        hidden = () if each.released or options.language else waits
         incomplete = 0
         for finding in checks.check(extracted, each, terms=options.terms):
             errors += not finding.warning
-            if options.brief and finding.kind in ("MISSING", "STALE"):
+            if finding.kind in hidden:
+                continue
+            if options.brief and finding.kind in waits[:2]:
                 incomplete += 1
             else:
                 print(f"{finding} (warning)" if finding.warning else finding)
         if incomplete:
             print(f"{each.code}: {incomplete} texts are missing or stale")
+        if not each.released:
+            done, of = checks.share(extracted, each)
+            print(f"{each.code}: in preparation, {done} of {of} texts are translated")
     total = sum(len(wanted) for wanted in extracted.catalogs.values())
     print(f"{total} texts in {len(extracted.catalogs)} catalogs, {len(chosen)} languages: {errors} to mend")
     return int(errors > 0)

@@ -19,7 +19,12 @@ SOURCE = "en"
 
 @dataclass(frozen=True, kw_only=True)
 class Language:
-    """One language of the course. ``direction`` is ``ltr`` or ``rtl``; ``locale`` is what Babel calls it."""
+    """One language of the course. ``direction`` is ``ltr`` or ``rtl``; ``locale`` is what Babel calls it.
+
+    A language that is not ``released`` is in preparation: nobody is given it who did not ask for it, and what it
+    has not translated yet is shown in English. ``font`` is a family that has its letters, where the folder brings
+    one along.
+    """
 
     code: str
     name: str
@@ -28,6 +33,13 @@ class Language:
     locale: str = field(compare=False)
     plural: str = field(compare=False, repr=False)
     folder: Path = field(compare=False, repr=False)
+    font: str = field(default="", compare=False)
+
+    @property
+    def fonts(self) -> Path | None:
+        """The folder of the font files that it brings along, if it does."""
+        path = self.folder / "fonts"
+        return path if path.is_dir() else None
 
     @property
     def plurals(self) -> int:
@@ -44,13 +56,23 @@ def languages() -> tuple[Language, ...]:
     return _languages(os.environ.get("SHARDWISE_LANGUAGES_PATH", ""))
 
 
+def released() -> tuple[Language, ...]:
+    """The languages that learners are offered."""
+    return tuple(each for each in languages() if each.released)
+
+
+def in_preparation() -> tuple[Language, ...]:
+    """The languages that are being translated still."""
+    return tuple(each for each in languages() if not each.released)
+
+
 def language(code: str | Language) -> Language:
     """The language with this code. Raises CourseError naming those there are."""
     if isinstance(code, Language):
         return code
     known = {each.code: each for each in languages()}
     if code not in known:
-        raise CourseError("translations.unknown-language", code=code, known=", ".join(known))
+        raise CourseError("translations.unknown-language", code=code, known=", ".join(each.code for each in released()))
     return known[code]
 
 
@@ -59,12 +81,12 @@ def preferred(explicit: str | None = None, environ: Mapping[str, str] | None = N
     environ = os.environ if environ is None else environ
     if asked := explicit or environ.get("SHARDWISE_LANG"):
         return language(asked)
-    released = {each.code: each for each in languages() if each.released}
+    offered = {each.code: each for each in released()}
     for variable in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"):
         for name in environ.get(variable, "").split(":"):
             code = name.split(".")[0].split("@")[0].split("_")[0].lower()
-            if code in released:
-                return released[code]
+            if code in offered:
+                return offered[code]
     return language(SOURCE)
 
 

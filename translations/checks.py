@@ -15,7 +15,7 @@ import polib
 import yaml
 
 from translations.available import Language
-from translations.pipeline import Extracted, load, merged, state
+from translations.pipeline import Extracted, kept, load, merged, state
 from translations.source.texts import CODE, LINK, Text, marks
 from translations.wording import ROOT
 
@@ -41,7 +41,8 @@ class Finding:
 
 
 def check(extracted: Extracted, language: Language, *, terms: bool = False) -> Iterator[Finding]:
-    """Everything to say about a language's catalogs. Missing and stale texts fail where the language is released.
+    """Everything to say about a language's catalogs. What waits for its translators (missing, stale, out of step) fails
+    where the language is released; of one in preparation it is a warning, and what is translated must be right.
 
     With ``terms``, also each text in whose translation a term of the glossary can't be recognised: a list to read,
     for a good sentence may do without the term.
@@ -50,10 +51,11 @@ def check(extracted: Extracted, language: Language, *, terms: bool = False) -> I
         path = language.folder / f"{name}.po"
         old = load(path)
         catalog = merged(old, wanted, language, {})
-        if name not in extracted.unreadable and path.exists() and _differ(old, catalog):
+        entries = list(catalog)
+        if name not in extracted.unreadable and path.exists() and _differ(old, kept(catalog, language)):
             yield _at(language, path.name, "OUT OF STEP", "run: python -m translations update")
         seen: set[str] = set()
-        for text, entry in zip(wanted, catalog, strict=True):
+        for text, entry in zip(wanted, entries, strict=True):
             yield from _entry(text, entry, language, seen, first_use=name.startswith("lesson-"))
             if terms and state(entry) == "translated":
                 for term in unrecognised(text.plural or text.english, " ".join(_forms(entry)), language):
@@ -83,7 +85,8 @@ def problems(
 def unrecognised(english: str, translated: str, language: Language) -> Iterator[Mapping[str, Any]]:
     """The glossary's terms that the English names and the translation doesn't, by the stems of their words."""
     prose, said = _prose(english), _stripped(_prose(translated))
-    found = [term for term in _terms(GLOSSARY) if re.search(rf"\b{re.escape(_name(term))}(s|es)?\b", prose)]
+    named = [term for term in _terms(GLOSSARY) if language.code in term]
+    found = [term for term in named if re.search(rf"\b{re.escape(_name(term))}(s|es)?\b", prose)]
     for term in found:
         if any(_name(term) != _name(other) and _name(term) in _name(other) for other in found):
             continue
@@ -91,6 +94,16 @@ def unrecognised(english: str, translated: str, language: Language) -> Iterator[
         wordings += term.get("allow", {}).get(language.code, ())
         if not any(all(_stem(word) in said for word in wording.split()) for wording in wordings if wording):
             yield term
+
+
+def share(extracted: Extracted, language: Language) -> tuple[int, int]:
+    """How many texts a reader of the language gets in it, and of how many."""
+    translated = total = 0
+    for name, wanted in extracted.catalogs.items():
+        catalog = merged(load(language.folder / f"{name}.po"), wanted, language, {})
+        translated += sum(state(entry) == "translated" for entry in catalog)
+        total += len(wanted)
+    return translated, total
 
 
 def _entry(
@@ -166,7 +179,8 @@ def _differ(old: polib.POFile, new: polib.POFile) -> bool:
 
 
 def _at(language: Language, name: str, kind: str, what: str) -> Finding:
-    return Finding(language=language.code, place=f"translations/{language.code}/{name}", kind=kind, what=what)
+    place = f"translations/{language.code}/{name}"
+    return Finding(language=language.code, place=place, kind=kind, what=what, warning=not language.released)
 
 
 def _short(text: str) -> str:
@@ -194,5 +208,8 @@ def _bracketed(code: str) -> tuple[Mapping[str, Any], ...]:
     return tuple(
         term
         for term in _terms(GLOSSARY)
-        if code in term.get("latin", ()) and term[code].lower() != term["en"].lower() and " (" not in term["en"]
+        if code in term.get("latin", ())
+        and code in term
+        and term[code].lower() != term["en"].lower()
+        and " (" not in term["en"]
     )

@@ -61,13 +61,18 @@ def targets() -> tuple[Language, ...]:
 
 
 def update(extracted: Extracted, language: Language) -> list[str]:
-    """Brings a language's catalogs in step with the sources; names the files that changed."""
+    """Brings a language's catalogs in step with the sources; names the files that changed.
+
+    Of a language in preparation only those are written that its translators have begun, and in them what is translated.
+    """
     changed: list[str] = []
     with _alone(language.folder):
         memory = _memory(language.folder)
         for name, wanted in sorted(extracted.catalogs.items()):
             path = language.folder / f"{name}.po"
-            if name not in extracted.unreadable and save(merged(load(path), wanted, language, memory), path):
+            if name in extracted.unreadable or not (language.released or path.exists()):
+                continue
+            if save(kept(merged(load(path), wanted, language, memory), language), path):
                 changed.append(path.name)
     return changed
 
@@ -127,6 +132,13 @@ def merged(
     return catalog
 
 
+def kept(catalog: polib.POFile, language: Language) -> polib.POFile:
+    """What is written of a catalog: all of it, of a language in preparation what says something."""
+    if not language.released:
+        catalog[:] = [entry for entry in catalog if _filled(entry)]
+    return catalog
+
+
 def state(entry: polib.POEntry) -> str:
     """``translated``, ``stale`` (the English has changed since), or ``missing``."""
     if not _filled(entry):
@@ -141,7 +153,8 @@ def todo(extracted: Extracted, language: Language, name: str | None = None) -> l
     for catalog, wanted in extracted.catalogs.items():
         if name is not None and catalog != name:
             continue
-        for entry in merged(load(language.folder / f"{catalog}.po"), wanted, language, memory):
+        path = language.folder / f"{catalog}.po"
+        for entry in merged(load(path), wanted, language, memory if language.released or path.exists() else {}):
             if state(entry) == "translated":
                 continue
             task: dict[str, Any] = {"at": f"{catalog}/{entry.msgctxt}"}
@@ -185,7 +198,7 @@ def fill(extracted: Extracted, language: Language, tasks: Iterable[Mapping[str, 
                 entry.flags = [flag for flag in entry.flags if flag != "fuzzy"]
                 entry.previous_msgid = entry.previous_msgid_plural = None
                 written += 1
-            save(catalog, path)
+            save(kept(catalog, language), path)
     return written, refused
 
 

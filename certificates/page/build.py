@@ -1,4 +1,4 @@
-"""Puts the page together: template, style, scripts, rules and the words of every released language.
+"""Puts the page together: template, style, scripts, rules and the words of every language that has them all.
 
 The page may run exactly this script and this style (their hashes stand in its policy) and load nothing at all. An
 issuer's build has its keys pinned, and may ask its own status lists, and nothing else.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from certificates import strict
 from certificates.issuer import Issuer
-from translations import SOURCE, catalogs, language, languages, translator, wording
+from translations import SOURCE, Language, catalogs, languages, translator, wording
 
 FOLDER = Path(__file__).resolve().parent
 PAGE = FOLDER / "verify.html"
@@ -29,6 +29,7 @@ _MORE = (
     "expires-",
 )
 _LAST = ("page-", "score-of-mark", "attempt", "items")
+_WORDS = (*_STEPS, *_MORE, *_LAST)
 
 
 def build(issuer: Issuer | None = None) -> str:
@@ -52,7 +53,7 @@ def build(issuer: Issuer | None = None) -> str:
     parts = {
         "policy": policy,
         "title": text("certificates.page-title"),
-        "no_script": "<br>".join(translator(each)("certificates.page-no-script") for each in _released()),
+        "no_script": "<br>".join(translator(each)("certificates.page-no-script") for each in _spoken()),
         "style": style,
         "script": script,
     }
@@ -62,17 +63,24 @@ def build(issuer: Issuer | None = None) -> str:
     return page
 
 
-def _released() -> list[str]:
-    return [each.code for each in languages() if each.released]
+def _spoken() -> list[Language]:
+    """Those released, and those in preparation that have every word of the page."""
+    english = {each: str(text) for each, text in wording.messages(strict.FOLDER).items() if each.startswith(_WORDS)}
+
+    def whole(chosen: Language) -> bool:
+        words = catalogs.catalog(chosen, "certificates")
+        return all(words.current(each, text) for each, text in english.items())
+
+    return [each for each in languages() if each.released or whole(each)]
 
 
 def _languages() -> dict[str, object]:
     english = wording.messages(strict.FOLDER)
-    names = [each for each in english if each.startswith((*_STEPS, *_MORE, *_LAST))]
+    names = [each for each in english if each.startswith(_WORDS)]
     built: dict[str, object] = {}
-    for code in _released():
-        chosen, words = language(code), catalogs.catalog(code, "certificates")
-        built[code] = {
+    for chosen in _spoken():
+        words = catalogs.catalog(chosen, "certificates")
+        built[chosen.code] = {
             "name": chosen.name,
             "direction": chosen.direction,
             "locale": chosen.locale.replace("_", "-"),

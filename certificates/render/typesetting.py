@@ -12,7 +12,7 @@ from typing import Literal
 
 import typst
 
-from translations import CourseError
+from translations import CourseError, language, languages
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -42,7 +42,7 @@ def typeset(
                 timestamp=at,
                 pdf_standards=list(standards),
                 ppi=ppi,
-                sys_inputs={"data": json.dumps(data, ensure_ascii=False)},
+                sys_inputs={"data": json.dumps({**data, **_families(data)}, ensure_ascii=False)},
             )
         except typst.TypstError as error:
             if "could not be displayed" not in str(error):
@@ -55,8 +55,19 @@ def typeset(
 
 @cache
 def _fonts(own_only: bool) -> typst.Fonts:
-    own = [str(files("fontpkg_amiri") / "files")]
-    return typst.Fonts(include_system_fonts=not own_only, font_paths=own)
+    return typst.Fonts(include_system_fonts=not own_only, font_paths=font_folders())
+
+
+def font_folders() -> list[str]:
+    """The folders of the course's own fonts, those that languages bring along included: a name may be in any script."""
+    return [str(files("fontpkg_amiri") / "files"), *(str(each.fonts) for each in languages() if each.fonts)]
+
+
+def _families(data: Mapping[str, object]) -> dict[str, list[str]]:
+    """The family that the certificate's language brings along, and those of other languages, for names."""
+    own = language(str(data["language"])).font
+    others = {each.font for each in languages()} - {own, ""}
+    return {"own-font": [own] if own else [], "more-fonts": sorted(others)}
 
 
 @cache

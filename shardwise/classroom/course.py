@@ -23,7 +23,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import jsonschema
 import yaml
 
-from translations import SOURCE, CourseError, languages
+from translations import SOURCE, CourseError, released
 
 NAME = "class.yaml"
 STUDENTS = "students.csv"
@@ -314,7 +314,7 @@ def read_students(path: Path) -> tuple[Student, ...]:
     header = [each.strip().lower() for each in next(rows, [])]
     if "id" not in header:
         raise CourseError("shardwise.class-students-header", path=str(path), expected="id,first_name,last_name,email")
-    known, found = [each.code for each in languages()], dict[str, Student]()
+    known, found = [each.code for each in released()], dict[str, Student]()
     for number, row in enumerate(rows, start=2):
         values = {name: value.strip() for name, value in zip(header, row, strict=False) if name in _FIELDS}
         if not any(values.values()):
@@ -381,7 +381,7 @@ def _names() -> frozenset[str]:
 def _course(data: Mapping[str, Any]) -> Course:
     zone = data["zone"]
     zone_of(zone)
-    known = [each.code for each in languages()]
+    known = [each.code for each in released()]
     for code in data["languages"]:
         if code not in known:
             raise CourseError("shardwise.class-unknown-language", language=code, known=", ".join(known))

@@ -22,7 +22,19 @@ def found() -> doctor.Examination:
 
 def test_this_machine_is_examined_in_every_language(found: doctor.Examination) -> None:
     ids = [each.id for each in found.findings]
-    assert ids == ["python", "torch", "gpu", "gloo", "cores", "memory", "disk", "jupyter", "workspace", *ids[-3:]]
+    assert ids == [
+        "python",
+        "torch",
+        "gpu",
+        "gloo",
+        "cores",
+        "memory",
+        "disk",
+        "jupyter",
+        "workspace",
+        "languages",
+        *ids[-3:],
+    ]
     assert ids[-3:] == ["chromium", "node", "bubblewrap"]
     assert found.ready
     for code in CODES:

@@ -25,11 +25,13 @@ def test_a_unit_is_called_as_its_lesson_is(code: str) -> None:
     titles = {lesson.unit: lesson.title for lesson in lessons(language(code))}
     built = [unit for unit in units() if unit.open(language(code))]
     assert built
+    assert {unit.id for unit in built} == set(titles) or not language(code).released
     for unit in built:
-        assert unit.title(translator(code)) == titles[unit.id].translate(DIRECTION_MARKS)
+        if unit.id in titles:
+            assert unit.title(translator(code)) == titles[unit.id].translate(DIRECTION_MARKS)
 
 
-@pytest.mark.parametrize("code", [each.code for each in languages()])
+@pytest.mark.parametrize("code", [each.code for each in languages() if (LESSONS / each.code / "home.ipynb").exists()])
 def test_the_home_page_lists_every_lesson_by_its_title_even_without_the_map(code: str) -> None:
     page = json.loads((LESSONS / code / "home.ipynb").read_text(encoding="utf-8"))
     said = "".join("".join(cell["source"]) for cell in page["cells"]).translate(DIRECTION_MARKS)

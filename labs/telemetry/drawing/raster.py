@@ -6,6 +6,7 @@ import re
 from importlib.resources import files
 
 from labs.telemetry.drawing.palette import INK
+from translations import languages
 
 PIXELS_AN_INCH = 192.0
 """Two pixels for each unit of a figure."""
@@ -22,7 +23,8 @@ def png(markup: str) -> bytes:
     """An SVG element as a picture on white."""
     import typst
 
-    fonts = typst.Fonts(include_system_fonts=True, font_paths=[str(files("fontpkg_amiri") / "files")])
+    folders = [str(files("fontpkg_amiri") / "files"), *(str(each.fonts) for each in languages() if each.fonts)]
+    fonts = typst.Fonts(include_system_fonts=True, font_paths=folders)
     made = typst.compile(
         input=_PAGE, format="png", ppi=PIXELS_AN_INCH, font_paths=fonts, sys_inputs={"figure": _plain(markup)}
     )
@@ -34,7 +36,8 @@ def _plain(markup: str) -> str:
     """The element in what typst knows of SVG: fonts by name, one colour for the text, and of right-to-left words their
     direction in characters and their ends by side.
     """
-    named = re.sub(r'font-family="[^"]*"', f'font-family="{LATIN}"', markup)
+    own = "".join(f"'{each.font}', " for each in languages() if each.font and f'lang="{each.code}"' in markup)
+    named = re.sub(r'font-family="[^"]*"', f'font-family="{own}{LATIN}"', markup)
     right_to_left = re.sub(r'<text ([^>]*)text-anchor="(\w+)" direction="rtl"([^>]*)>([^<]*)<', _from_right, named)
     return right_to_left.replace("<svg ", f'<svg color="{INK}" ', 1)
 
