@@ -136,7 +136,7 @@ def test_an_output_that_is_not_printed_is_refused() -> None:
 def test_a_table_of_the_course_is_a_table() -> None:
     shown = pages.table([["a", 1], ["b", 2]], header=["x", "y"], caption="c", language=language("en"))
     written = Outputs(language("en"), cell="counted").html(pages.page(shown, language("en")))
-    assert "#grid-of((([a], [1], ), ([b], [2], ), )" in written
+    assert "#grid-of(rows: (([a], [1], ), ([b], [2], ), )" in written
     assert 'caption: [c], cell: "counted"' in written
 
 

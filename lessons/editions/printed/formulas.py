@@ -70,7 +70,7 @@ def formula(tex: str, *, block: bool = False) -> str:
     except Exception as error:  # latex2mathml raises errors of many kinds
         raise FormulaError(tex, f"{type(error).__name__} {error}") from error
     written = re.sub(r" +", " ", _Writer(tex).inside(tree)).strip()
-    return f"#math.equation(block: {str(block).lower()}, alt: {string(tex.strip())}, ${written}$)"
+    return f"#math.equation(block: {str(block).lower()}, alt: {string(tex.strip())}, ${written}$);"
 
 
 class _Writer:

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from translations import Language
 from translations.formats import ISOLATE, POP
 
 _MARKS = re.compile(r"[\\#$*_`<>@=+/~\[\]:-]")
+_LONG = re.compile(r"[^\s\u200b]{15,}")
+_JOINTS = re.compile(r"[._/(,=:](?=\w)")
 _NUMBERED = re.compile(r"^(\d+)\.", re.MULTILINE)
 
 
 def words(text: str) -> str:
     """A text in which nothing is a mark; straight quotes are left for typst to curve."""
     return _NUMBERED.sub(r"\1\\.", _MARKS.sub(r"\\\g<0>", re.sub(r"[ \t\n]+", " ", text)))
+
+
+def breakable(text: str) -> str:
+    """A text whose long names may be parted where they are joined."""
+    return _LONG.sub(lambda found: _JOINTS.sub("\\g<0>\u200b", found[0]), text)
+
+
+def longest_words(rows: Sequence[Sequence[str]], columns: int) -> list[str]:
+    """Of each column the longest word, below whose width it can't be set."""
+    found = []
+    for at in range(columns):
+        parts = [part for row in rows if at < len(row) for part in re.split(r"[ \n\u200b]+", breakable(row[at]))]
+        found.append(max(parts, key=len, default=""))
+    return found
 
 
 def string(text: str) -> str:
@@ -29,9 +45,12 @@ def array(values: Iterable[str]) -> str:
 
 
 def call(name: str, *contents: str, **arguments: str | None) -> str:
-    """A function called with named expressions (those that are None left out) and pieces of content."""
+    """A function called with named expressions (those that are None left out) and pieces of content.
+
+    The semicolon ends it: a bracket or a full stop that follows in the text would else belong to the call.
+    """
     named = ", ".join(f"{key.replace('_', '-')}: {value}" for key, value in arguments.items() if value is not None)
-    return f"#{name}({named})" + "".join(f"[{each}]" for each in contents)
+    return f"#{name}({named})" + "".join(f"[{each}]" for each in contents) + ";"
 
 
 def isolated(content: str, language: Language) -> str:

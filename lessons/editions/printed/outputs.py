@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 from lessons.editions.printed.drawings import drawing
-from lessons.editions.printed.markup import array, call, isolated, string, words
+from lessons.editions.printed.markup import array, breakable, call, isolated, longest_words, string, words
 from lessons.editions.printed.prose import code
 from translations import Language, translator
 
@@ -102,7 +102,7 @@ class Outputs:
         root = read(fragment)
         paragraphs = [each for each in root.elements() if each.tag == "p"]
         if paragraphs and len(paragraphs) == len(root.elements()):
-            return "#parbreak()".join(setter.inline(each.inside).strip() for each in paragraphs)
+            return "#parbreak();".join(setter.inline(each.inside).strip() for each in paragraphs)
         return setter.inline(root.inside)
 
     def html(self, fragment: str) -> str:
@@ -189,8 +189,16 @@ class _Setter:
         written = array(array(self.cell(cell) for cell in row) for row in rows)
         title = f"[{self.inline(caption.inside)}]" if caption else "none"
         titles = array(self.cell(cell) for cell in head)
-        name = string(self.name)
-        return f"#grid-of({written}, head: {titles}, sides: {array(sides)}, caption: {title}, cell: {name})"
+        longest = longest_words([[cell.text for cell in row] for row in [head, *rows]], columns)
+        return call(
+            "grid-of",
+            rows=written,
+            head=titles,
+            sides=array(sides),
+            longest=array(map(string, longest)),
+            caption=title,
+            cell=string(self.name),
+        )
 
     def cell(self, element: Element) -> str:
         if element.text.strip() == translator(self.language)("shardwise.not-predicted"):
@@ -215,28 +223,28 @@ class _Setter:
         return f'#listing({string(chr(10).join(written))}, lang: "python", marks: {array(map(string, marks))})'
 
     def inline(self, inside: Iterable[Element | str]) -> str:
-        return "".join(words(each) if isinstance(each, str) else self.run(each) for each in inside)
+        return "".join(words(breakable(each)) if isinstance(each, str) else self.run(each) for each in inside)
 
     def run(self, element: Element) -> str:
         content = self.inline(element.inside)
         match element.tag:
             case "strong" | "b":
-                return f"#strong[{content}]"
+                return f"#strong[{content}];"
             case "em" | "i" | "var":
-                return f"#emph[{content}]"
+                return f"#emph[{content}];"
             case "code":
                 return code(element.text, self.language)
             case "sub" | "sup":
-                return f"#{'sub' if element.tag == 'sub' else 'super'}[{content}]"
+                return f"#{'sub' if element.tag == 'sub' else 'super'}[{content}];"
             case "bdi":
                 return isolated(content, self.language) if not _SCRIPT.search(element.text) else content
             case "br":
                 return " \\ "
             case "span" | "abbr":
-                return f"#quiet[{content}]" if "quiet" in element.kind else content
+                return f"#quiet[{content}];" if "quiet" in element.kind else content
             case "a":
                 target = element.attributes.get("href", "")
-                return f"#away({string(target)})[{content}]" if target.startswith("http") else content
+                return f"#away({string(target)})[{content}];" if target.startswith("http") else content
             case "p":
                 return content + " "
             case "meter" | "button" | "input":

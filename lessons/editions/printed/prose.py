@@ -11,7 +11,7 @@ from itertools import pairwise
 from markdown_it.token import Token
 
 from lessons.editions.printed.formulas import formula
-from lessons.editions.printed.markup import array, call, isolated, string, words
+from lessons.editions.printed.markup import array, call, isolated, longest_words, string, words
 from lessons.editions.printed.terms import Terms
 from translations import Language
 from translations.source import markdown
@@ -21,9 +21,9 @@ _WRAPPER = re.compile(r'<div dir="(ltr|rtl)" lang="[a-z-]+">|</div>|<!--.*?-->',
 _FOLDED = re.compile(r"</?details(?: open)?>|<summary>(?P<summary>.*?)</summary>", re.DOTALL)
 _PLAIN_TAGS = {
     "<sub>": "#sub[",
-    "</sub>": "]",
+    "</sub>": "];",
     "<sup>": "#super[",
-    "</sup>": "]",
+    "</sup>": "];",
     "<br>": " \\ ",
     "<kbd>": "",
     "</kbd>": "",
@@ -99,7 +99,7 @@ class _Setter:
             return ""
         new = [key for key in self.prose.terms.keys_in(text) if key not in self.marked]
         self.marked.update(new)
-        return "".join(f"#named({string(key)})" for key in new)
+        return "".join(f"#named({string(key)});" for key in new)
 
     def items(self, token: Token, inside: Sequence[Token]) -> str:
         pieces: list[str] = []
@@ -114,18 +114,25 @@ class _Setter:
     def table(self, inside: Sequence[Token]) -> str:
         rows: list[list[str]] = []
         sides: list[str] = []
+        texts: list[list[str]] = []
         for before, token in pairwise(inside):
             if before.type == "tr_open":
                 rows.append([])
+                texts.append([])
             if before.type in ("th_open", "td_open"):
                 rows[-1].append(self.inline(token.children or []) if token.type == "inline" else "")
+                texts[-1].append(token.content if token.type == "inline" else "")
                 if len(rows) == 1:
                     style = str(before.attrGet("style") or "")
                     sides.append(string("end" if "right" in style else "center" if "center" in style else "start"))
-        written = array(array(f"[{cell}]" for cell in row) for row in rows[1:])
-        return (
-            f"#grid-of({written}, head: {array(f'[{cell}]' for cell in rows[0])}, sides: {array(sides)}, "
-            f"ordered: {str(self.direction == 'ltr' and self.language.direction == 'rtl').lower()})"
+        kept = self.direction == "ltr" and self.language.direction == "rtl"
+        return call(
+            "grid-of",
+            rows=array(array(f"[{cell}]" for cell in row) for row in rows[1:]),
+            head=array(f"[{cell}]" for cell in rows[0]),
+            sides=array(sides),
+            longest=array(map(string, longest_words(texts, len(sides)))),
+            ordered=str(kept).lower(),
         )
 
     def html(self, content: str) -> str:
@@ -163,9 +170,9 @@ class _Setter:
     def spanned(self, token: Token, content: str) -> str:
         match token.type:
             case "strong_open":
-                return f"#strong[{content}]"
+                return f"#strong[{content}];"
             case "em_open":
-                return f"#emph[{content}]"
+                return f"#emph[{content}];"
             case "link_open":
                 return self.link(str(token.attrGet("href") or ""), content)
         raise ProseError(f"a lesson's text has {token.type}, which is not printed yet")
@@ -173,9 +180,9 @@ class _Setter:
     def link(self, target: str, content: str) -> str:
         lesson = _LESSON.match(target)
         if lesson:
-            return f"#to-chapter({string(lesson[1])})[{content}]" if lesson[1] in self.prose.chapters else content
+            return f"#to-chapter({string(lesson[1])})[{content}];" if lesson[1] in self.prose.chapters else content
         if target.startswith(("http://", "https://", "mailto:")):
-            return f"#away({string(target)})[{content}]"
+            return f"#away({string(target)})[{content}];"
         return content
 
     def run(self, token: Token) -> str:
@@ -200,7 +207,7 @@ class _Setter:
 
 def code(text: str, language: Language) -> str:
     """Code within a sentence."""
-    return isolated(f"#code({string(text)})", language)
+    return isolated(f"#code({string(text)});", language)
 
 
 def _closing(tokens: Sequence[Token], at: int) -> int:
