@@ -42,6 +42,7 @@ SHOWN = (
     "labs/cases/serving.py",
     "labs/planner/allocator.py",
     "labs/planner/realistic.py",
+    "labs/planner/throughput.py",
     "labs/telemetry/profiling.py",
     "labs/telemetry/trace.py",
 )
