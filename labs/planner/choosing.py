@@ -58,7 +58,7 @@ def steps_to_pay(*, work: float, slower: float, faster: float, gpus: int, price:
 
 
 def host_bytes(*, parameters: int, precision: str = "bf16") -> int:
-    """Of one GPU in the host's memory, where optimizer states and gradients rest there: 14 bytes a parameter in bf16."""
+    """Of one GPU in the host's memory, where states and gradients rest there: 14 bytes a parameter in bf16."""
     return states_offloaded(parameters=parameters, precision=precision) + PRECISIONS[precision].gradient * parameters
 
 

@@ -171,7 +171,10 @@ def layers_of_software() -> Figure:
         for index, (layer, parts) in enumerate(LAYERS):
             y = top + index * row
             name = said(f"software-{layer}")
-            sheet.text(begin, y + tall / 2 + 4, name, at="right" if sheet.rtl else "left", size=LABEL_SIZE, weight=600)
+            lines = wrapped(name, size=LABEL_SIZE, width=names - 14)
+            for nth, line in enumerate(lines):
+                middle = y + tall / 2 + 4 + (nth - (len(lines) - 1) / 2) * 15
+                sheet.text(begin, middle, line, at="right" if sheet.rtl else "left", size=LABEL_SIZE, weight=600)
             boxes = [said("stacks-ours") if each == "labs" else each for each in parts] or [
                 said(f"software-{layer}-box")
             ]

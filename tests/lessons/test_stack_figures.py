@@ -1,10 +1,23 @@
-"""The figure of DeepSpeed beside ours: its title compares, its table and its words have the numbers of the run."""
+"""Figures of the stacks: DeepSpeed beside ours, its title compares and its words have the numbers of the run; and those
+of the choice of a stack.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from lessons.figures.stacks import megatron_beside, stages_beside
+import pytest
+
+from labs.planner.deepspeed_config import read
+from lessons.figures.stacks import (
+    decision,
+    layers_of_software,
+    megatron_beside,
+    on_amd,
+    remarks,
+    rows_by_head,
+    stages_beside,
+)
 from translations import language
 
 
@@ -51,3 +64,31 @@ def test_megatrons_bytes_stand_beside_ours_and_the_title_says_whether_they_are_t
     assert "the same bytes" not in megatron_beside(apart)(language("en")).alt
     for code in ("nl", "ar"):
         assert "Megatron Core" in megatron_beside(apart)(language(code)).table
+
+
+@pytest.mark.parametrize("code", ["en", "nl", "ar"])
+def test_the_figures_of_the_choice_say_in_words_what_they_show(code: str) -> None:
+    said = language(code)
+    for figure, needed in (
+        (layers_of_software(), ("DeepSpeed", "FSDP2", "RCCL", "Trainer")),
+        (rows_by_head(heads=8, ranks=2), ("8", "2")),
+        (decision(), ("ZeRO-1", "DeepSpeed", "Megatron Core")),
+    ):
+        drawn = figure(said)
+        assert all(each in drawn.alt for each in needed)
+        assert "{" not in drawn.alt
+        assert drawn.markup.startswith("<svg")
+
+
+def test_what_deepspeed_would_not_see_stands_with_its_line() -> None:
+    file = '{\n "train_batch_size": 8,\n "zero_optimisation": {"stage": 3}\n}'
+    table = remarks(read(file, ranks=8))(language("en")).html
+    assert "zero_optimization" in table
+    assert "<bdi>3</bdi>" in table
+
+
+def test_a_table_of_amds_gpus_has_the_kinds_that_were_asked_for() -> None:
+    whole = on_amd()(language("en")).html
+    assert "RCCL" in whole
+    assert "hipify" in whole
+    assert "hipify" not in on_amd(changes=("nothing",))(language("en")).html
