@@ -173,7 +173,8 @@ def crossing_batch(*, peak: float, bandwidth: float, precision: str = "bf16") ->
     """Sequences in a step with which its arithmetic takes as long as reading the weights: 2 operations a weight and
     sequence, beside the bytes of a weight.
     """
-    return BYTES[precision] * peak / (2 * bandwidth)
+    most: float = BYTES[precision] * peak / (2 * bandwidth)
+    return most
 
 
 # --- the published numbers

@@ -81,7 +81,7 @@ def slots(schedules: Mapping[str, Sequence[Iteration]]) -> Figure:
 
 
 def reading_in_turn(*, gpus: int) -> Figure:
-    """Which GPU reads weights at which moment of one token: all their part of every layer, or each its layers in turn."""
+    """Which GPU reads weights at which moment of one token: all a part of every layer, or each its layers in turn."""
 
     def draw(language: Language) -> Svg:
         said = Said(language)

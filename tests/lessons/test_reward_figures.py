@@ -7,7 +7,7 @@ from statistics import fmean
 import pytest
 
 from labs.cases.grpo_runs import SEEDS, results, runs
-from lessons.figures import one_try_and_many, rewards_of_seeds
+from lessons.figures import grpo_round, one_try_and_many, rewards_of_seeds
 from translations import language, languages, translator
 from translations.formats import percent
 
@@ -32,3 +32,11 @@ def test_the_rows_of_the_table_of_results_have_names() -> None:
     assert found["grpo-reward-after"] > found["grpo-reward-before"] + found["grpo-least-rise"] > 1.2
     assert found["grpo-any-after"] < found["grpo-any-before"]
     assert all(text(f"labs.result-{name}") for name in found)
+
+
+@pytest.mark.parametrize("code", [each.code for each in languages()])
+def test_the_round_has_a_box_for_each_part_on_either_side_of_the_page(code: str) -> None:
+    chosen = language(code)
+    figure = grpo_round()(chosen)
+    assert figure.markup.count("<rect") == 5
+    assert figure.alt == translator(chosen)("lessons.figure-round-alt")

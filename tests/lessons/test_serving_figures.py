@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labs.cases.scheduling import SCHEDULERS, account, requests
-from lessons.figures import slots, token_times
+from lessons.figures import reading_in_turn, slots, token_times
 from translations import language, languages
 from translations.formats import percent
 
@@ -28,3 +28,12 @@ def test_token_times_have_measurement_and_bound(code: str) -> None:
     assert "128" in figure.alt
     for cell in ("44.0" if code != "nl" else "44,0", "173", "49%"):
         assert cell in figure.table
+
+
+@pytest.mark.parametrize("code", [each.code for each in languages() if each.released])
+@pytest.mark.parametrize("gpus", [2, 4])
+def test_in_turn_each_gpu_reads_once_in_both_ways(code: str, gpus: int) -> None:
+    figure = reading_in_turn(gpus=gpus)(language(code))
+    assert figure.markup.count("GPU ") >= 2 * gpus
+    assert str(gpus) in figure.alt
+    assert code == "en" or figure.alt != reading_in_turn(gpus=gpus)(language("en")).alt

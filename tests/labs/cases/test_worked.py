@@ -11,6 +11,7 @@ from labs.planner.hardware import accelerator
 from labs.planner.memory import memory
 from shardwise import cli
 from translations import CourseError, translator
+from translations import language as find_language
 
 NAMES = tuple(worked.CASES)
 
@@ -81,6 +82,16 @@ def test_the_figure_says_all_its_numbers(name: str, language: str) -> None:
         if row.published is not None:
             assert worked_shown.name(row, text) in table
             assert worked_shown.value(row, row.computed, language) in table
+
+
+@pytest.mark.parametrize("code", ["en", "nl", "ar"])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_tables_have_every_row_with_its_reason_and_what_was_solved(name: str, code: str) -> None:
+    case, text, chosen = worked.case(name), translator(code), find_language(code)
+    compared, solved = worked_shown.compared(case)(chosen), worked_shown.solved(case)(chosen)
+    assert [row[0] for row in compared.rows] == [worked_shown.name(row, text) for row in case.rows]
+    assert [bool(row[3]) for row in compared.rows] == [bool(row.why and row.off) for row in case.rows]
+    assert [row[1] for row in solved.rows] == list(case.solved.values())
 
 
 def test_the_command_shows_reasons_and_what_was_solved(capsys: pytest.CaptureFixture[str]) -> None:
