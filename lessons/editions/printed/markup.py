@@ -9,6 +9,7 @@ from translations import Language
 from translations.formats import ISOLATE, POP
 
 _MARKS = re.compile(r"[\\#$*_`<>@=+/~\[\]:-]")
+SHORT = 12
 _LONG = re.compile(r"[^\s\u200b]{15,}")
 _JOINTS = re.compile(r"[._/(,=:](?=\w)")
 _NUMBERED = re.compile(r"^(\d+)\.", re.MULTILINE)
@@ -25,11 +26,12 @@ def breakable(text: str) -> str:
 
 
 def longest_words(rows: Sequence[Sequence[str]], columns: int) -> list[str]:
-    """Of each column the longest word, below whose width it can't be set."""
+    """Of each column what can't be parted, the longest: a word, or what a short cell holds."""
     found = []
     for at in range(columns):
-        parts = [part for row in rows if at < len(row) for part in re.split(r"[ \n\u200b]+", breakable(row[at]))]
-        found.append(max(parts, key=len, default=""))
+        cells = [breakable(row[at]).strip() for row in rows if at < len(row)]
+        parts = [[each] if len(each) <= SHORT else re.split(r"[ \n\u200b]+", each) for each in cells]
+        found.append(max((part for each in parts for part in each), key=len, default=""))
     return found
 
 
