@@ -1,7 +1,8 @@
 """An item's texts as a learner sees them: values filled in, marks turned into HTML or plain text.
 
 The marks of a text are few: `code`, $formula$ and a blank line between paragraphs. Code and formulas run left to right
-in every language. A formula knows letters, `_` and `^`; every other sign stands for itself (√, ·, ≤): it is no TeX.
+in every language. A formula knows letters, `_` and `^`, with braces around more than one sign; every other sign stands
+for itself (√, ·, ≤): it is no TeX.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from translations import language as find
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z][A-Za-z0-9_]*)\}")
 _MARKS = re.compile(r"`([^`]+)`|\$([^$]+)\$")
-_FORMULA = re.compile(r"\^(-?\w+)|_(\w)|([A-Za-zΨψ]+)|([^A-Za-z^_Ψψ]+|.)")
+_FORMULA = re.compile(r"\^(?:\{([^{}]+)\}|(-?\w+))|_(?:\{([^{}]+)\}|(\w))|([A-Za-zΨψ]+)|([^A-Za-z^_Ψψ]+|.)")
 
 
 def fill(text: str, values: Mapping[str, Value], show: Mapping[str, str], language: Language | str) -> str:
@@ -101,11 +102,11 @@ def tidy(value: float, language: Language | str) -> str:
 
 def _formula(text: str) -> str:
     pieces = []
-    for power, index, letters, rest in _FORMULA.findall(text):
-        if power:
-            pieces.append(f"<sup>{markup.escape(power)}</sup>")
-        elif index:
-            pieces.append(f"<sub>{markup.escape(index)}</sub>")
+    for long_power, power, long_index, index, letters, rest in _FORMULA.findall(text):
+        if power or long_power:
+            pieces.append(f"<sup>{markup.escape(power) or _formula(long_power)}</sup>")
+        elif index or long_index:
+            pieces.append(f"<sub>{markup.escape(index) or _formula(long_index)}</sub>")
         elif letters:
             pieces.append(f"<var>{letters}</var>" if len(letters) == 1 else letters)
         else:

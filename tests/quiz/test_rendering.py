@@ -30,3 +30,9 @@ def test_an_unknown_name_is_an_error_in_a_text_and_stays_in_code() -> None:
 def test_a_terminal_gets_no_marks_and_isolated_code_in_arabic() -> None:
     assert plain("use `f()` or $2 P$", "en") == "use f() or 2 P"
     assert plain("`f()`", "ar") == "\u2066f()\u2069"
+
+
+def test_braces_hold_what_is_raised_or_lowered() -> None:
+    assert "2<sup>-24</sup>/|<var>g</var>|" in html("$2^{-24}/|g|$")
+    assert "2<sup>-<var>k</var>-7</sup>" in html("$2^{-k-7}$")
+    assert "<var>P</var><sub>max</sub>" in html("$P_{max}$")
