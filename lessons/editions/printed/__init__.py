@@ -86,6 +86,7 @@ def _typeset(
     data: Mapping[str, object] = {
         "language": language.code,
         "direction": language.direction,
+        "fonts": [language.font] if language.font else [],
         "title": title,
         "description": text("lessons.book-subtitle"),
         "author": AUTHORS,

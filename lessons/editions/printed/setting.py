@@ -9,6 +9,8 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from translations import languages
+
 TEMPLATE = Path(__file__).with_name("book.typ")
 
 
@@ -33,4 +35,5 @@ def typeset(body: str, data: Mapping[str, object], *, at: datetime) -> bytes:
 def _fonts():  # type: ignore[no-untyped-def]
     import typst
 
-    return typst.Fonts(include_system_fonts=False, font_paths=[str(files("fontpkg_amiri") / "files")])
+    brought = [str(each.fonts) for each in languages() if each.fonts]
+    return typst.Fonts(include_system_fonts=False, font_paths=[str(files("fontpkg_amiri") / "files"), *brought])
