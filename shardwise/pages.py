@@ -11,6 +11,7 @@ from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Literal
+from unicodedata import bidirectional
 
 from quiz import rendering
 from translations import Language, Translator, formats
@@ -68,11 +69,16 @@ def table(
         cells = []
         for at, value in enumerate(row):
             shown = written(value, units[at], language)
-            inside = escape(shown) if isinstance(value, str) else ltr(shown)
+            inside = escape(shown) if isinstance(value, str) and _reads_along(shown, language) else ltr(shown)
             cells.append(f'<th scope="row">{inside}</th>' if at == 0 else f"<td{_number(numeric[at])}>{inside}</td>")
         lines.append(f"<tr>{''.join(cells)}</tr>")
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
     return f"<table>{title}<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _reads_along(words: str, language: Language) -> bool:
+    """Whether a text runs in the language's direction: "4 x 16" among Arabic words would be shown as "x 16 4"."""
+    return language.direction == "ltr" or any(bidirectional(each) in ("R", "AL") for each in words)
 
 
 def _number(numeric: bool) -> str:

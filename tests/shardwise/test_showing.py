@@ -53,6 +53,14 @@ def text_of(html: str) -> str:
 # --- tables
 
 
+def test_what_is_not_in_the_readers_script_keeps_its_order_in_a_table() -> None:
+    rows = [["طبقة", "4 x 1 x 16"], ["طبقتان", "نعم"]]
+    shown = pages.table(rows, header=["", ""], language=language("ar"))
+    assert '<bdi dir="ltr">4 x 1 x 16</bdi>' in shown
+    assert "<td>نعم</td>" in shown
+    assert "<td>4 x 1 x 16</td>" in pages.table(rows, header=["", ""], language=language("nl"))
+
+
 def test_a_table_writes_numbers_as_its_columns_ask() -> None:
     html = pages.table(
         [["a<b", 1_500_000, 0.25, 12, None]],
@@ -65,6 +73,16 @@ def test_a_table_writes_numbers_as_its_columns_ask() -> None:
     assert "1.50 MB25.0%12–" in shown
     assert html.count('scope="col"') == 5
     assert html.count('scope="row"') == 1
+
+
+@pytest.mark.parametrize("each", RELEASED, ids=lambda each: str(each.code))
+@pytest.mark.parametrize(("cell", "flows"), [("8 x A100", False), ("(5*2)+3", False), ("الرتبة 8", True)])
+def test_in_a_page_from_right_to_left_names_and_formulas_keep_their_order(
+    each: Language, cell: str, flows: bool
+) -> None:
+    html = pages.table([[cell, cell]], header=["a", "b"], language=each)
+    assert html.count(f'<bdi dir="ltr">{cell}</bdi>') == (2 if each.direction == "rtl" and not flows else 0)
+    assert text_of(html).count(cell) >= 2
 
 
 @pytest.mark.parametrize("each", RELEASED, ids=lambda each: str(each.code))
