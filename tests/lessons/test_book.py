@@ -140,6 +140,15 @@ def test_a_table_of_the_course_is_a_table() -> None:
     assert 'caption: [c], cell: "counted"' in written
 
 
+def test_only_a_missing_prediction_is_a_line_to_write_on() -> None:
+    def shown(caption: str) -> str:
+        table = pages.table([["none", 1]], header=["x", "y"], caption=caption, language=language("en"))
+        return Outputs(language("en")).html(table)
+
+    assert "to-fill-in" not in shown("Formats")
+    assert "to-fill-in" in shown("Prediction, formula, measurement")
+
+
 def test_a_title_becomes_the_caption() -> None:
     svg = (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 200"><text x="16" y="32" text-anchor="start"'

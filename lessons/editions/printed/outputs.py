@@ -186,7 +186,10 @@ class _Setter:
         for at in range(columns):
             numeric = all("number" in row[at].kind for row in rows if at < len(row)) and bool(rows)
             sides.append(string("right" if numeric else "start"))
-        written = array(array(self.cell(cell) for cell in row) for row in rows)
+        text = translator(self.language)
+        compared = caption is not None and caption.text.strip() == text("shardwise.comparison")
+        blank = text("shardwise.not-predicted") if compared else None
+        written = array(array(self.cell(cell, blank=blank) for cell in row) for row in rows)
         title = f"[{self.inline(caption.inside)}]" if caption else "none"
         titles = array(self.cell(cell) for cell in head)
         longest = longest_words([[cell.text for cell in row] for row in [head, *rows]], columns)
@@ -200,9 +203,10 @@ class _Setter:
             cell=string(self.name),
         )
 
-    def cell(self, element: Element) -> str:
-        if element.text.strip() == translator(self.language)("shardwise.not-predicted"):
-            return "[#to-fill-in]"  # where the reader writes what they predicted
+    def cell(self, element: Element, *, blank: str | None = None) -> str:
+        """What a cell holds; the reader's prediction, where it says `blank`, is a line to write on."""
+        if element.text.strip() == blank:
+            return "[#to-fill-in]"
         return f"[{self.inline(element.inside).strip()}]"
 
     def pre(self, element: Element) -> str:
