@@ -1,4 +1,4 @@
-"""The web edition of a small course: what is on its pages, what its search can find, and a walk over links that fails."""
+"""The web edition of a small course: what is on its pages, what its search can find, and a link walk that fails."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from quiz import rendering
 from translations import CourseError, Language, translator
 
 _STYLE = re.compile(r"<style[^>]*>(.*?)</style>", re.DOTALL)
+_EMPTY_HEAD = re.compile(r"<th\b[^>]*>\s*</th>")
 _NOTHING = re.compile(r"""<div class="shardwise"[^>]*>\s*</div>""")
 _CALL = re.compile(r"^course\.(\w+)\((.*)\)$", re.DOTALL)
 _NAME = re.compile(r'"([\w-]+)"')
@@ -160,7 +161,7 @@ class _Writer:
                     child.attrSet("href", f"{linked[1] if linked[1] in self.units else 'index'}.html{linked[2] or ''}")
             spoken.append(token)
         self._say(spoken)
-        return str(self.parser.renderer.render(tokens, self.parser.options, {}))
+        return _EMPTY_HEAD.sub("<td></td>", self.parser.renderer.render(tokens, self.parser.options, {}))
 
     def _say(self, tokens: Sequence[Token]) -> None:
         """Keeps what stands under the last heading for the search."""
@@ -212,6 +213,7 @@ class _Writer:
             if style not in self.page.styles:
                 self.page.styles.append(style)
         bare = _NOTHING.sub("", _STYLE.sub("", html)).replace(' role="region"', ' role="group"')
+        bare = _EMPTY_HEAD.sub("<td></td>", bare)
         # A reader could not type a prediction: the place for it stays, and nobody is told off.
         bare = bare.replace(f"<p>{escape(self.text('shardwise.nothing-predicted'))}</p>", "")
         none = f'<td class="number">{escape(self.text("shardwise.not-predicted"))}</td>'

@@ -46,7 +46,7 @@ if (matchMedia("(max-width: 62rem)").matches) at(".units details")?.removeAttrib
 if (matchMedia("(max-width: 88rem)").matches) at(".contents details")?.removeAttribute("open");
 
 function reachable() {
-  for (const each of document.querySelectorAll("main pre, main .scroll, main .output, main figure")) {
+  for (const each of document.querySelectorAll("main pre, main .scroll, main .output, main figure, main math")) {
     if (each.scrollWidth > each.clientWidth + 1) each.tabIndex = 0;
     else if (each.getAttribute("tabindex") === "0") each.removeAttribute("tabindex");
   }
