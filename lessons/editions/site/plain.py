@@ -33,4 +33,9 @@ def text(html: str) -> str:
     words = _Words()
     words.feed(html)
     words.close()
-    return re.sub(r"\s+", " ", "".join(words.said).translate(_ISOLATES)).strip()
+    return re.sub(r"\s+", " ", bare("".join(words.said))).strip()
+
+
+def bare(text: str) -> str:
+    """A text without its marks of direction."""
+    return text.translate(_ISOLATES)
