@@ -157,7 +157,8 @@ def quantized_bytes(*, parameters: float, bits: int, group: int | None = None) -
 
 def largest_error(*, largest: float, bits: int) -> float:
     """How far a weight can be from the nearest step, where the largest one of its group is the largest number."""
-    return largest / (2 ** (bits - 1) - 1) / 2
+    most: int = 2 ** (bits - 1) - 1
+    return largest / most / 2
 
 
 def step_milliseconds(
