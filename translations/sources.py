@@ -40,6 +40,7 @@ SHOWN = (
     "labs/stacks/megatron_here.py",
     "labs/cases/group_relative.py",
     "labs/cases/serving.py",
+    "labs/cases/quantization.py",
     "labs/planner/allocator.py",
     "labs/planner/realistic.py",
     "labs/planner/throughput.py",
