@@ -9,7 +9,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import escape
 from importlib import metadata
@@ -113,7 +113,9 @@ class _Edition:
                 contents=contents,
                 body=Markup(page.body),
             )
-            self.index.append((page.unit, page.title, page.headings))
+            about = " ".join(self._objectives()[page.unit])
+            head = replace(page.headings[0], text=f"{about} {page.headings[0].text}".strip())
+            self.index.append((page.unit, page.title, [head, *page.headings[1:]]))
         self._page(
             "index", "home.html.j2", self.text("lessons.site-title"), pages=self.pages, objectives=self._objectives()
         )

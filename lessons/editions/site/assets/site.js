@@ -107,9 +107,10 @@ function search(sections, question) {
     const marks = [];
     for (const one of asked) {
       const inTitle = Math.max(0, ...section.titleWords.map(({ word }) => fits(word, one)));
+      const inUnit = Math.max(0, ...section.unitWords.map(({ word }) => fits(word, one)));
       const inText = section.textWords.filter(({ word }) => fits(word, one));
-      if (!inTitle && !inText.length) { score = 0; break; }
-      score += 6 * inTitle + Math.max(0, ...inText.map(({ word }) => fits(word, one))) + Math.log2(1 + inText.length);
+      if (!inTitle && !inUnit && !inText.length) { score = 0; break; }
+      score += 6 * inTitle + inUnit + Math.max(0, ...inText.map(({ word }) => fits(word, one))) + Math.log2(1 + inText.length);
       marks.push(...inText);
     }
     if (score) found.push({ ...section, score, marks: marks.sort((a, b) => a.from - b.from) });
@@ -165,7 +166,7 @@ if (status) {
   script.src = status.dataset.words;
   script.addEventListener("load", () => {
     sections = window.shardwiseWords.map(([page, unit, anchor, title, text]) => ({
-      page, unit, anchor, title, text, titleWords: words(`${title} ${anchor ? "" : unit}`), textWords: words(text),
+      page, unit, anchor, title, text, titleWords: words(title), unitWords: words(unit), textWords: words(text),
     }));
     show();
   });
