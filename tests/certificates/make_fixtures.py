@@ -21,7 +21,7 @@ from certificates.credential import Certificate, credential, sign
 from certificates.keys import Key
 from certificates.strict import encode_base64url
 from tests.certificates import issued_cases, issuers
-from tests.certificates.samples import EMAIL, KEY, OTHER_KEY, arabic, evidence
+from tests.certificates.samples import EMAIL, KEY, OTHER_KEY, arabic, evidence, georgian
 from translations import translator
 
 FOLDER = Path(__file__).resolve().parent / "fixtures"
@@ -185,6 +185,9 @@ def cases() -> dict[str, tuple[bytes, tuple[str, str | None, str | None]]]:
     right_to_left = sign(
         credential(arabic(), did=KEY.did, text=translator("ar"), id=ID, salt=SALT), key=KEY, language="ar"
     )
+    mkhedruli = sign(
+        credential(georgian(), did=KEY.did, text=translator("ka"), id=ID, salt=SALT), key=KEY, language="ka"
+    )
     pdf = render.pdf(issued)
 
     def invalid(step: str, reason: str) -> tuple[str, str, str]:
@@ -202,6 +205,9 @@ def cases() -> dict[str, tuple[bytes, tuple[str, str | None, str | None]]]:
         "practice_valid.pdf": (pdf, NONE),
         "practice_in_arabic.jwt": (right_to_left.jwt.encode(), NONE),
         "practice_in_arabic.pdf": (render.pdf(right_to_left), NONE),
+        "practice_in_georgian.jwt": (mkhedruli.jwt.encode(), NONE),
+        "practice_in_georgian.pdf": (render.pdf(mkhedruli), NONE),
+        "practice_in_georgian.svg": (render.svg(mkhedruli), NONE),
         "practice_with_blank_lines.jwt": (f"\r\n {good}\n\n".encode(), NONE),
         "practice_without_email.jwt": (edited(lambda body: body["credentialSubject"]["identifier"].pop()), NONE),
         "practice_with_end.jwt": (dated("2026-11-29T12:00:05Z", 1795953605, "2999-01-01T00:00:00Z", 32472144000), NONE),

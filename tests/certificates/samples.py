@@ -59,6 +59,21 @@ def arabic(**changes: Any) -> Evidence:
     return evidence(**(values | changes))
 
 
+def georgian(**changes: Any) -> Evidence:
+    """The same in Georgian, with Latin terms and case endings behind them."""
+    values: dict[str, Any] = {
+        "title": "ZeRO-1: ოპტიმიზატორის მდგომარეობების დანაწილება",
+        "holder": "ნინო ბერიძე-ჭყონია",
+        "language": "ka",
+        "results": (
+            Result(id="states", title="იმის თქმა, რას ინახავს თითოეული რანგი და რა არის ზედმეტი", share=1.0),
+            Result(id="step", title="ოპტიმიზატორის დანაწილებული ბიჯის დაწერა", share=11 / 12),
+            Result(id="traffic", title="all-gather-ით გადაცემული ბაიტების გამოთვლა", share=2 / 3),
+        ),
+    }
+    return evidence(**(values | changes))
+
+
 def dutch(**changes: Any) -> Evidence:
     """The same in Dutch, with diacritics."""
     values: dict[str, Any] = {

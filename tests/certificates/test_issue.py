@@ -126,7 +126,8 @@ def test_direction_marks_of_titles_stay_out_of_the_credential() -> None:
 
 
 @pytest.mark.parametrize(
-    ("language", "evidence"), [("en", samples.evidence), ("nl", samples.dutch), ("ar", samples.arabic)]
+    ("language", "evidence"),
+    [("en", samples.evidence), ("nl", samples.dutch), ("ar", samples.arabic), ("ka", samples.georgian)],
 )
 def test_every_language_makes_a_certificate_that_verifies(language: str, evidence: Any) -> None:
     certificate = issue(evidence(), key=samples.KEY, language=language)

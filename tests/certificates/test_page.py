@@ -116,6 +116,13 @@ def test_a_credential_in_the_fragment_and_a_pasted_one_are_judged(page: Page) ->
     assert page.get_attribute("html", "dir") == "rtl"
     assert page.inner_text("dd.holder") == samples.arabic().holder
     page.evaluate("document.getElementById('steps').replaceChildren()")
+    georgian = issue(samples.georgian(), key=samples.KEY, language="ka")
+    page.goto(f"{PAGE}#c={compact(georgian.jwt)}&lang=ka")
+    assert judged(page)["verdict"] == "practice"
+    assert page.get_attribute("html", "lang") == "ka"
+    assert page.inner_text("dd.holder") == samples.georgian().holder
+    assert page.inner_text("h1") == translator("ka")("certificates.page-title")
+    page.evaluate("document.getElementById('steps').replaceChildren()")
     page.goto(f"{PAGE}#c=AAAA.BBBB")
     assert judged(page)["verdict"] == "invalid"
     page.evaluate("document.getElementById('steps').replaceChildren()")
@@ -134,7 +141,7 @@ def test_a_hostile_name_stays_text(page: Page) -> None:
         assert page.locator("#result img, #result b").count() == 0
 
 
-@pytest.mark.parametrize(("language", "scheme"), [("en", "light"), ("nl", "dark"), ("ar", "light")])
+@pytest.mark.parametrize(("language", "scheme"), [("en", "light"), ("nl", "dark"), ("ar", "light"), ("ka", "dark")])
 def test_the_page_is_accessible_and_fits_a_phone(browser: Browser, language: str, scheme: Any) -> None:
     context = browser.new_context(locale=language, viewport={"width": 360, "height": 740}, color_scheme=scheme)
     page = context.new_page()
@@ -153,7 +160,7 @@ def test_the_page_is_accessible_and_fits_a_phone(browser: Browser, language: str
 
 def test_the_page_says_what_a_practice_certificate_does_not_prove(page: Page) -> None:
     drop(page, "certificate.jwt", (make_fixtures.FOLDER / "practice_valid.jwt").read_bytes())
-    for language in ("en", "nl", "ar"):
+    for language in ("en", "nl", "ar", "ka"):
         page.select_option("#language", language)
         meaning = plain(translator(language)("certificates.verdict-practice-meaning"))
         assert page.inner_text("#meaning") == meaning

@@ -19,7 +19,10 @@ from certificates.render.typesetting import typeset
 from tests.certificates import samples
 from translations import CourseError, translator
 
-MAKERS = {"en": samples.evidence, "nl": samples.dutch, "ar": samples.arabic}
+MAKERS = {"en": samples.evidence, "nl": samples.dutch, "ar": samples.arabic, "ka": samples.georgian}
+
+ALPHABET = "აბგდევზთიკლმნოპჟრსტუფქღყშჩცძწჭხჯჰ"
+MOMENT = samples.evidence().issued_at
 
 
 def made(language: str, **changes: Any) -> Certificate:
@@ -91,6 +94,33 @@ def test_a_character_that_no_font_has_is_a_clear_error() -> None:
     certificate = made("en", holder="Noor \U0001fbff\U000105c0")
     with pytest.raises(CourseError, match="fonts on this computer"):
         render.pdf(certificate)
+
+
+def test_a_language_brings_its_letters_along() -> None:
+    """Every Georgian letter comes from the font of the language's folder, and none of it is an empty box."""
+    words = dict.fromkeys(("title", "holder"), ALPHABET)
+    document = pypdf.PdfReader(io.BytesIO(render.pdf(made("ka", **words), language="ka")))
+    page = document.pages[0]
+    assert ALPHABET in page.extract_text().replace(" ", "")
+    fonts = [font.get_object() for font in page["/Resources"]["/Font"].values()]
+    named = [font["/BaseFont"].partition("+")[2] for font in fonts]
+    assert {"NotoSerifGeorgian-Regular", "NotoSerifGeorgian-Bold"} <= {
+        each.removesuffix("-Identity-H") for each in named
+    }
+    for font in fonts:
+        said = font["/ToUnicode"].get_object().get_data().decode()
+        assert "<0000>" not in said.partition("beginbfchar")[2]  # glyph 0 is what stands for a letter that is not there
+    in_english = pypdf.PdfReader(io.BytesIO(render.pdf(made("en", holder=samples.georgian().holder))))
+    assert samples.georgian().holder in in_english.pages[0].extract_text()
+
+
+def test_the_badge_has_a_drawing_for_every_letter() -> None:
+    """A letter without a drawing is a box, the same for all; here no two of the alphabet look the same."""
+    looks = {
+        typeset("badge.typ", {"language": "ka", "direction": "ltr", "unit": each, "below": ""}, format="png", at=MOMENT)
+        for each in ALPHABET
+    }
+    assert len(looks) == len(ALPHABET)
 
 
 @pytest.mark.parametrize("language", MAKERS)
