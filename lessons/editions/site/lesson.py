@@ -174,15 +174,16 @@ class _Writer:
 
     def code(self, cell: Any) -> str:
         source = cell.source.strip()
-        call = _CALL.match(source)
-        name = call[1] if call and source.count("course.") == 1 else ""
+        call = _CALL.match(source) if source.count("course.") == 1 else None
+        moved = next((each for each in ("controls", "explore") if f"course.{each}(" in source), "")
+        name = call[1] if call else moved
         live = self.live(name, source) if name else None
-        if live is not None and name not in ("diagnose", "controls"):
+        if live is not None and name not in ("diagnose", "controls") and call:
             return f'<div class="cell" id="cell-{cell.id}">{live}</div>'
         outputs = "" if source.startswith("%%exercise") else "".join(self.outputs(cell))
         if "course.lab(" in source and not self.page.run:
             self.page.run = outputs.partition("<details")[0].rstrip() + ("</div>" if "<details" in outputs else "")
-        shown = "" if name in _SHOWN_ALONE else self.source(cell, source)
+        shown = "" if name in _SHOWN_ALONE and call else self.source(cell, source)
         if name == "check":
             shown += f'<p class="aside">{escape(self.text("lessons.site-check"))}</p>'
         return f'<div class="cell" id="cell-{cell.id}">{shown}{outputs}{live or ""}</div>'
