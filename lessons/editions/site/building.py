@@ -188,7 +188,7 @@ class _Edition:
             for heading in headings
             if heading.text or heading.anchor
         ]
-        shown = json.dumps(sections, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+        shown = plain.bare(json.dumps(sections, ensure_ascii=False, separators=(",", ":"))).replace("</", "<\\/")
         _write(self.folder / "words.js", f"window.shardwiseWords = {shown};\n")
 
 
