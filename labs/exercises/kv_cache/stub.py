@@ -12,8 +12,8 @@ class CachedAttention:
       in the order of the heads; out has a bias
     - heads: H, which t divides; rank 0 has the first H / t
     - sequences, room: B sequences, and places for the tokens of each
-    - keys, values: what is kept of the tokens so far, (B, H / t, room, D / H), for this rank's heads only; zeros where
-      nothing is written yet
+    - keys, values: what is kept of the tokens so far, (B, H / t, room, D / H), for this rank's heads only, of
+      the weights' dtype; zeros where nothing is written yet
     - group: the ranks; all have the same x and must get the same y
     """
 
