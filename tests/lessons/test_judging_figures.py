@@ -19,7 +19,9 @@ def test_copies_wait_for_the_slowest(code: str) -> None:
 
 @pytest.mark.parametrize("code", CODES)
 def test_both_bars_have_their_numbers(code: str) -> None:
-    figure = benchmark_and_reality({"8 x 1": (114, 76), "1 x 8": (104, 100)}, title="It turns", unit="k")(language(code))
+    figure = benchmark_and_reality({"8 x 1": (114, 76), "1 x 8": (104, 100)}, title="It turns", unit="k")(
+        language(code)
+    )
     for value in ("114", "76", "104", "100"):
         assert value in figure.alt
         assert value in figure.table
