@@ -38,13 +38,13 @@ WRONG = [
     ),
     (INSIDE, "computing / (1 - idle / (slots + idle)) + tensor", "time/tensor-after", "Each slot"),
     ("layout[\"tp\"] * layout[\"dp\"] <=", "layout[\"dp\"] <=", "time/data-near", "tp ranks apart"),
-    ("if near else machine[\"network\"]", "if False else machine[\"network\"] or 1.0", "time/data-always-far", "in one node"),
+    ('if near else machine["network"]', 'if False else machine["network"] or 1.0', "time/data-always-far", "one node"),
     ("(1 - layout[\"hidden\"]) * data", "data", "time/not-hidden", "only the rest"),
     ("/ machine[\"rate\"]", "/ machine[\"rate\"] * 1.3", "time/seconds", "one minus the bubble"),
     (CHOICE, "return best", "choice/no-place", "counted from 0"),
     (CHOICE, "return 0 if best is None else best[1]", "choice/none-fits", "none of them fits"),
     (CHOICE, "return None", "choice/some-fit", "though some fit"),
-    (CONDITION, CONDITION.replace("held <= machine[\"memory\"]", "held"), "choice/too-large", "Fitting comes before speed"),
+    (CONDITION, CONDITION.replace('held <= machine["memory"]', "held"), "choice/too-large", "comes before speed"),
     (CONDITION, CONDITION.replace("<= machine", "<= 0.6 * machine"), "choice/slower", "fits as well"),
 ]  # fmt: skip
 
