@@ -6,7 +6,7 @@ import pytest
 
 from labs.planner.offload import Step, efficiency
 from lessons import figures
-from translations import Language, languages
+from translations import Language, formats, languages
 
 STEP = Step(forward=1.0, backward=3.0, out=2.0, update=2.5, back=0.5)
 
@@ -21,11 +21,12 @@ def test_figures_say_their_numbers(language: Language) -> None:
     assert "4" in crossing.alt  # bytes of each state; two may be written as a word
     assert crossing.markup.count("url(#") == 5  # gradients, activations and three states have a pattern
     ways = figures.ways_through(STEP)(language)
+    point = formats.number(0.5, language, 1)[1]
     for seconds in (STEP.in_turn, STEP.overlapped, STEP.delayed):
-        assert f"{seconds:.1f}".replace(".", "," if language.code == "nl" else ".") in ways.alt
+        assert f"{seconds:.1f}".replace(".", point) in ways.alt
     share = efficiency(intensity=1000, bandwidth=7e9, peak_flops=70e12)
     drawn = figures.efficiency_by_bandwidth({"states": 1000.0}, peak=70e12, links={"drive": 7e9}, title="Title")(
         language
     )
-    assert f"{100 * share:.1f}".replace(".", "," if language.code == "nl" else ".") in drawn.alt
+    assert f"{100 * share:.1f}".replace(".", point) in drawn.alt
     assert drawn.table.count("<tr") == 2

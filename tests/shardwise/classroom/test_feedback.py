@@ -20,7 +20,7 @@ from shardwise.classroom.mathml import course_text, from_tex, student_text
 from shardwise.classroom.result import Finding, Part, Result
 from shardwise.classroom.submission import read
 from tests.shardwise.classroom.a_class import code, hand_in, made
-from translations import language, languages
+from translations import language, released
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -37,9 +37,9 @@ HOSTILE = (
 def failing(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Result]]:
     """The published wrong version, graded with real ranks in every language."""
     folder = tmp_path_factory.mktemp("class")
-    made(folder, exercises=(LAB,), students={each.code: each.code for each in languages()})
+    made(folder, exercises=(LAB,), students={each.code: each.code for each in released()})
     found = {}
-    for each in languages():
+    for each in released():
         answers = {"code": code("broken", LAB), "fault": '{"line": 1, "rule": ""}', "explain": "Because."}
         hand_in(folder, each.code, answers, assignment=LAB, language=each.code)
         found[each.code] = grade_one(
@@ -56,7 +56,7 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, R
     return folder, found
 
 
-@pytest.mark.parametrize("each", languages(), ids=lambda each: each.code)
+@pytest.mark.parametrize("each", released(), ids=lambda each: each.code)
 def test_it_says_what_failed_on_which_rank_by_which_rule_and_where_to_look(
     failing: tuple[Path, dict[str, Result]], each: language
 ) -> None:
@@ -82,7 +82,7 @@ def test_it_holds_no_seed_no_hidden_input_and_nothing_of_the_mark_scheme(
     from labs.exercises.faults import task
 
     folder, found = failing
-    for each in languages():
+    for each in released():
         (written,) = feedback.write_pages(folder, student=each.code)
         text = written.read_text(encoding="utf-8")
         result = found[each.code]
