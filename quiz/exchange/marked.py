@@ -89,6 +89,6 @@ class _Reader(HTMLParser):
             return "`"
         if kind == "formula":
             return "$"
-        if "formula" in self._open and not ending:
-            return {"sup": "^", "sub": "_"}.get(kind, "")
+        if "formula" in self._open and kind in ("sup", "sub"):
+            return "}" if ending else {"sup": "^{", "sub": "_{"}[kind]
         return ""

@@ -1,7 +1,8 @@
 """A question as it travels between systems: what all three formats have in common, and what got lost on the way.
 
 Texts hold the course's few marks (`code`, $formula$, a blank line between paragraphs) in a normal form: no control
-signs, no marks of direction (they are put in anew where a text is shown), blanks never doubled.
+signs, no marks of direction (they are put in anew where a text is shown), blanks never doubled, and in a formula no
+braces around what is raised or lowered without them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ LARGEST = 8_000_000
 """Bytes of the largest file that is read."""
 MOST = 5000
 """Questions of the largest file that is read."""
+_MARKED = re.compile(r"`([^`]+)`|\$([^$]+)\$")
 _UNWANTED = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
 )
@@ -95,12 +97,19 @@ def normal(text: str) -> str:
     """The normal form of a text with marks."""
     cleaned = _UNWANTED.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     paragraphs = (re.sub(r"[ \t\n]+", " ", each).strip(" ") for each in re.split(r"\n[ \t]*(?:\n[ \t]*)+", cleaned))
-    return "\n\n".join(each for each in paragraphs if each)
+    return _MARKED.sub(_fewest_braces, "\n\n".join(each for each in paragraphs if each))
+
+
+def _fewest_braces(mark: re.Match[str]) -> str:
+    if mark[1]:
+        return mark[0]
+    raised = re.sub(r"\^\{(-?\w+)\}(?!\w)", r"^\1", mark[0])
+    return re.sub(r"_\{(\w)\}", r"_\1", raised)
 
 
 def bare(text: str) -> str:
     """A text without marks, in one line: for a place that takes no markup."""
-    return normal(re.sub(r"`([^`]+)`|\$([^$]+)\$", lambda mark: mark[1] or mark[2], text)).replace("\n\n", " ")
+    return normal(_MARKED.sub(lambda mark: mark[1] or mark[2], text)).replace("\n\n", " ")
 
 
 def plain_fits(question: Exchanged) -> tuple[Exchanged, list[str]]:

@@ -103,7 +103,7 @@ def test_every_command_explains_itself_in_the_learners_language(code: str, capsy
         ("check", "zero-1", "no-such-file.py"),
         ("quiz",),
         ("quiz", "99"),
-        ("quiz", "18"),
+        ("quiz", "19"),
         ("certificate", "issue", "4"),
         ("certificate", "issue", "99", "--name", "A"),
         ("certificate", "verify", "no-such-file.pdf"),

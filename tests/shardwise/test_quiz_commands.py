@@ -108,7 +108,7 @@ def test_a_private_bank_is_exported_by_its_file(tmp_path: Path) -> None:
         ["import", __file__, "--format", "gift", "--unit", "4", "--objective", "nothing", "--out", "x.yaml"],
         ["exam", "check", "nowhere"],
         ["exam", "check", "--policy", "nowhere.yaml"],
-        ["exam", "template", "bank", "--unit", "18"],
+        ["exam", "template", "bank", "--unit", "19"],
     ],
 )
 def test_wrong_use_is_said_and_writes_nothing(
