@@ -29,11 +29,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.command == "check" and (strange := sorted({*options.units} - {*units()})):
         parser.error(f"there is no bank of {', '.join(strange)}")
-    if options.command == "show":
-        return _show(options.item, options.seed, options.lang)
-    if options.command == "curriculum":
-        curriculum.write()
-        return 0
+    try:
+        if options.command == "show":
+            return _show(options.item, options.seed, options.lang)
+        if options.command == "curriculum":
+            curriculum.write()
+            return 0
+    except ValueError as error:  # a bank that can't be read, by file and line
+        print(error, file=sys.stderr)
+        return 1
     return _check(options.units)
 
 

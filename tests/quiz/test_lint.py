@@ -1,6 +1,7 @@
 """The bank itself is in order, and each fault that the check knows is found in a bank that has just this fault."""
 
 import copy
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,16 @@ def found(data: Any, folder: Path) -> list[str]:
     path = folder / f"{UNIT}.yaml"
     path.write_text(yaml.safe_dump(data, allow_unicode=True, sort_keys=False), encoding="utf-8")
     return [str(finding) for finding in lint.check([path])]
+
+
+@pytest.mark.parametrize("words", [["show", "zero-1-no-such"], ["curriculum"]])
+def test_a_bank_that_cannot_be_read_is_a_sentence(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / f"{UNIT}.yaml").write_text("version: 1\nunit: 04-zero-1\nitems: [{id: half}]\n", encoding="utf-8")
+    monkeypatch.setattr(sys.modules["quiz.items"], "BANK", tmp_path)
+    assert main(words) == 1
+    assert capsys.readouterr().err.startswith(f"{UNIT}.yaml:")
 
 
 def test_the_bank_is_in_order(capsys: pytest.CaptureFixture[str]) -> None:
