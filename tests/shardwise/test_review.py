@@ -20,7 +20,11 @@ from tests.shardwise import answers
 from translations import formats, language
 
 ENGLISH, UNIT = language("en"), "04-zero-1"
-NOW = datetime.now(UTC)
+
+
+def now() -> datetime:
+    """Asked for anew each time: a run of all tests may go on past midnight."""
+    return datetime.now(UTC)
 
 
 def some_answered(record: Record, *, right: bool = True, unit: str = UNIT, count: int = 3) -> list[str]:
@@ -41,7 +45,7 @@ def test_what_was_answered_is_asked_again_of_every_unit_with_new_numbers(record:
     asked = some_answered(record) + some_answered(record, unit="01-one-gpu")
     assert practice.review(record, language=ENGLISH) is None, "not on the same day"
     waiting = practice.waiting(record)
-    assert (waiting.due, waiting.next) == (0, (NOW + timedelta(days=1)).astimezone().date())
+    assert (waiting.due, waiting.next) == (0, (now() + timedelta(days=1)).astimezone().date())
     a_day_passes(record)
     assert practice.waiting(record).units == ("01-one-gpu", UNIT)
     session = practice.review(record, language=ENGLISH)
@@ -111,7 +115,7 @@ def test_in_a_notebook_it_is_a_quiz_or_a_word_on_when_there_will_be_one(record: 
     assert "once you have answered some" in displayed[-1].data
     some_answered(record)
     notebook.review()
-    assert formats.date((NOW + timedelta(days=1)).astimezone().date(), ENGLISH) in displayed[-1].data
+    assert formats.date((now() + timedelta(days=1)).astimezone().date(), ENGLISH) in displayed[-1].data
     a_day_passes(record)
     notebook.review()
     [widget] = [each for each in displayed if isinstance(each, Quiz)]
