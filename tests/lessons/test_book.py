@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -202,8 +201,6 @@ def test_figures_are_drawn_and_fonts_are_in_it(made: tuple[Any, Book]) -> None:
 @pytest.mark.poppler
 @pytest.mark.timeout(300)
 def test_the_text_can_be_read_in_order(made: tuple[Any, Book], tmp_path: Path) -> None:
-    if shutil.which("pdftotext") is None:
-        pytest.skip("pdftotext is not here")
     _, printed = made
     (tmp_path / "book.pdf").write_bytes(printed.pdf)
     command = ["pdftotext", str(tmp_path / "book.pdf"), "-"]
